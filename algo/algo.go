@@ -44,7 +44,7 @@ type Status struct {
 	// Leader is the member that leads as far as this member knows, empty for none. It may be this
 	// member.
 	Leader ID
-	// Term is the highest term seen; 0 if the algorithm has none.
+	// Term is the highest term seen; 0 if the algorithm has no terms.
 	Term uint64
 	// Leads reports whether this member leads: between Lead and Lost.
 	Leads bool
@@ -89,9 +89,9 @@ func (c Config) String() string { return fmt.Sprintf("%d.%d%v", c.Term, c.Versio
 type Event interface{ event() }
 
 type (
-	// Campaign says that this member wants to lead, until Withdraw. When the
-	// leader has gone it lets others come first for LaterMs, which a later
-	// Campaign changes. Only raft honours LaterMs.
+	// Campaign says that this member wants to lead, until Withdraw. When the leader is
+	// gone, it lets others go first for LaterMs, which a later Campaign may change. Only
+	// raft honours LaterMs.
 	Campaign struct{ LaterMs int64 }
 
 	// Withdraw says that it does not want to lead any more. A leader steps
@@ -102,8 +102,8 @@ type (
 	// itself with a new term. Only raft honours the choice.
 	Transfer struct{ To ID }
 
-	// Reconfigure asks a leader for other members, of which one at most comes
-	// or goes. Only raft knows it, and drops it when it cannot be done now.
+	// Reconfigure asks a leader to change the members by at most one. Only raft supports
+	// it, and drops it if it is not possible now.
 	Reconfigure struct{ Members []ID }
 
 	// Received is a message of another member.
@@ -154,7 +154,7 @@ type (
 	// Lost says that this member leads no more.
 	Lost struct{ Term uint64 }
 
-	// Follow says that another member leads, or none as far as is known.
+	// Follow says that another member leads, or that no leader is known.
 	Follow struct {
 		Leader ID
 		Term   uint64

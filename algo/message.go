@@ -13,24 +13,24 @@ type Message struct {
 	Type MessageType
 	// Term of the sender, or the one it asks for.
 	Term uint64
-	// Round is the number by which an answer finds its request.
+	// Round is the number that links an answer to its request.
 	Round uint64
 	// TransferTerm is the term of a leader that stepped down in favour of the
 	// sender (Ongaro, section 3.10), 0 for none.
 	TransferTerm uint64
 	// Member is the member that the message is about.
 	Member ID
-	// Granted is the answer to a request for a vote, and to a heartbeat.
+	// Granted is the answer to a request for a vote, or to a heartbeat.
 	Granted bool
-	// Config is the configuration of the sender, its members only where the
-	// receiver has to learn them.
+	// Config is the configuration of the sender; its members are included only if the
+	// receiver must learn them.
 	Config Config
 }
 
-// MessageType is what a message is for.
+// MessageType is the purpose of a message.
 type MessageType uint8
 
-// The types. A number that was in use is never given another meaning.
+// The types. A number is never reused with another meaning.
 const (
 	// Of raft, by its own names. Heartbeat is an AppendEntries without entries,
 	// since there is no log; TimeoutNow makes its receiver campaign at once.

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A credential whose AddAuth was given up before it was sent is not shown later, where it
-// could end the session; one that was sent may be applied.
+// If AddAuth was given up before its credential was sent, the credential is not sent later,
+// when it could end the session; one that was sent may be applied.
 func TestCredentialThatWasGivenUp(t *testing.T) {
 	for what, down := range map[string]bool{"while no server is reached": true, "while it is not answered": false} {
 		inBubble(what, t, func(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// BenchmarkPipelined measures the client's own cost of a request, against a
-// server that does nothing: 64 requests in flight.
+// BenchmarkPipelined measures what a request costs the client itself, with 64
+// requests in flight to a server that does nothing.
 func BenchmarkPipelined(b *testing.B) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

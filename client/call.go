@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// call is one request and the place of its result. The goroutine that completes it
-// owns the result until wake; after wake it belongs to the caller.
+// call is one request with its result. The goroutine that completes the call owns the
+// result until wake; afterwards the caller owns it.
 type call struct {
 	clientsession.Call
 	done    chan struct{} // one element when completed
@@ -20,20 +20,19 @@ type call struct {
 	bytes   int // of the reply's frame
 	code    zk.Code
 	zxid    zk.Zxid
-	body    []byte // of the reply, until it is decoded
-	tooLong error  // in place of the body
-	oldest  bool   // was the first to be answered when the connection was lost
-	future  bool   // a Future's
-	follows bool   // was lost together with a write of a Future that was submitted before
+	body    []byte // of the reply; nil once it is decoded
+	tooLong error  // set instead of the body
+	oldest  bool   // it was the first to be answered when the connection was lost
+	future  bool   // it belongs to a Future
+	follows bool   // it was lost together with a Future's write that was submitted before it
 	result  zk.Result
 	err     error
 	outcome Outcome
-	ctxErr  error // set by the caller before it cancels: the machine may hold the call from then on
+	ctxErr  error // set by the caller before it cancels; afterwards the machine may hold the call
 }
 
-// newCall takes a call from the pool. w is the watch that the request arms. The
-// pool is the client's own: a channel must not leave the synctest bubble of a
-// program's test.
+// newCall takes a call from the pool. w is the watch that the request arms. Each client has
+// its own pool, because a channel must not leave the synctest bubble of a program's test.
 func (c *Client) newCall(r *zk.Request, w *clientsession.Watch) *call {
 	next, ok := c.calls.Get().(*call)
 	if !ok {
@@ -44,7 +43,7 @@ func (c *Client) newCall(r *zk.Request, w *clientsession.Watch) *call {
 	return next
 }
 
-// release returns the call to its pool, if nobody else can hold it any more.
+// release returns the call to the pool, unless the machine may still hold it.
 func (c *Client) release(call *call) {
 	if call.ctxErr == nil && call.Reset() {
 		call.clear()
@@ -54,7 +53,7 @@ func (c *Client) release(call *call) {
 
 func (c *call) clear() { *c = call{Call: c.Call, done: c.done} }
 
-// complete takes what the machine says of the call's end.
+// complete stores what the machine reports at the end of the call.
 func (c *call) complete(e *clientsession.Effect) {
 	c.replied, c.code, c.zxid, c.outcome, c.err = e.Replied, e.Code, e.Zxid, Outcome(e.Outcome), e.Err
 	c.oldest = e.Oldest
@@ -66,8 +65,8 @@ func (c *call) complete(e *clientsession.Effect) {
 	}
 }
 
-// decode reads the body of a successful reply. Its error is the connection's:
-// what follows such a reply cannot be trusted.
+// decode decodes the body of a successful reply. An error means that the connection must be
+// given up: what follows such a reply cannot be trusted.
 func (c *call) decode() error {
 	body := c.body
 	c.body = nil
@@ -86,8 +85,8 @@ func (c *call) decode() error {
 	return err
 }
 
-// unreadable is the outcome of a request that has succeeded, by the header of a
-// reply whose body nobody can read. Whether a multi was applied stands in its body.
+// unreadable returns the outcome of a request whose reply has a header that says success
+// and a body that cannot be decoded. Whether a multi was applied is only in the body.
 func (c *call) unreadable() Outcome {
 	switch {
 	case !c.Request.Op.IsWrite():
@@ -100,9 +99,9 @@ func (c *call) unreadable() Outcome {
 
 func (c *call) wake() { c.done <- struct{}{} }
 
-// wait waits for the end of the call and returns its error. When ctx ends first, or
-// the patience of a call that has no server, the call is cancelled. p is nil where
-// patience has no end.
+// wait waits for the end of the call and returns its error. It cancels the call when ctx
+// ends, or when a call without a server has used up its patience. p is nil if patience has
+// no limit.
 func (c *call) wait(ctx context.Context, client *Client, p *patience) error {
 	for {
 		lost, spent := c.outlives(client, p)
@@ -128,15 +127,15 @@ func (c *call) wait(ctx context.Context, client *Client, p *patience) error {
 			c.cancel(client.noServer(), client)
 		}
 		client.mu.Unlock()
-		<-c.done // completed now, or before and about to be decoded
+		<-c.done // completed just now, or before and about to be decoded
 		return c.err
 	}
 }
 
-// outlives looks after a call that is not completed when its connection is lost, that of
-// a credential: its patience begins then. It returns a channel that is closed when the
-// present server is lost, nil while there is none and for all other calls; or it
-// cancels the call, and says so.
+// outlives handles a credential's call, which is not completed when its connection is lost:
+// its patience begins then. It returns a channel that is closed when the current server is
+// lost; nil if there is no server, and for all other calls. If the patience is used up, it
+// cancels the call and returns true.
 func (c *call) outlives(client *Client, p *patience) (lost <-chan struct{}, spent bool) {
 	if p == nil || c.Request.Op != zk.OpAuth {
 		return nil, false
@@ -156,20 +155,20 @@ func (c *call) outlives(client *Client, p *patience) (lost <-chan struct{}, spen
 	return client.lost, false
 }
 
-// cancel ends the call unless it is completed. Client.mu is held.
+// cancel ends the call unless it is completed. The caller holds Client.mu.
 func (c *call) cancel(why error, client *Client) {
 	c.ctxErr = why
 	client.step(clientsession.Event{Kind: clientsession.Cancel, Call: &c.Call}, nil)
 }
 
-// submit sends a call, or makes it wait for a connection. Space is not asked
-// for: see submitWhenSpace.
+// submit sends a call, or queues it until there is a connection. It does not check for
+// space; see submitWhenSpace.
 func (c *Client) submit(call *call) {
 	c.post(clientsession.Event{Kind: clientsession.Submit, Call: &call.Call})
 }
 
-// submitWhenSpace submits a call as soon as there is space for it. The error is
-// the context's, or says that the patience of a call without a server has ended.
+// submitWhenSpace submits a call as soon as there is space for it. The error is that of the
+// context, or says that a call without a server has used up its patience.
 func (c *Client) submitWhenSpace(ctx context.Context, call *call, p *patience) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -202,15 +201,16 @@ func (c *Client) submitWhenSpace(ctx context.Context, call *call, p *patience) e
 	}
 }
 
-// resendsMax is how often a request is sent again that was the oldest without an
-// answer when its connection was lost.
+// resendsMax is how often a request is sent again that was each time the oldest one without
+// an answer when its connection was lost.
 const resendsMax = 10
 
-// errFirstLost marks the error of a request that may be what its connections have died of.
+// errFirstLost marks the error of a request that may have caused the loss of its
+// connections.
 var errFirstLost = errors.New("the first of its connection to be lost")
 
-// do sends a request, waits for its result, and tells of it. shown is the path for
-// the error.
+// do sends a request, waits for its result, and reports it to OnEvent. shown is the path
+// for the error.
 func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string) (zk.Result, error) {
 	if n := requestBytes(r); n > c.options.RequestBytesMax {
 		return zk.Result{}, &Error{r.Op, shown, &tooLong{n, c.options.RequestBytesMax}, NotApplied}
@@ -226,11 +226,12 @@ func (c *Client) do(ctx context.Context, r *zk.Request, w *clientsession.Watch, 
 }
 
 // perform sends a request and waits for its result. A request that was lost with its
-// connection and surely not applied is sent again for as long as RetryFor lets it
-// (client-A2), but a write only if no Future's was lost that was submitted before:
-// the caller may have it under way, and must not see the later one applied alone. One
-// that was the oldest without an answer each time may be what the connections die of,
-// with all others on them, and is given up in the end.
+// connection and certainly not applied is sent again for as long as RetryFor allows
+// (client-A2). There are two exceptions. A write is not sent again if it was lost together
+// with a Future's write that was submitted before it: the caller may still wait for that
+// one, and the later one must not be applied alone. And a request that was the oldest
+// without an answer each time may be what ends the connections, with all other requests on
+// them, so it is given up at some point.
 func (c *Client) perform(ctx context.Context, r *zk.Request, w *clientsession.Watch, shown string, t *tally) (zk.Result, error) {
 	p := patience{c: c, ctx: ctx}
 	defer p.stop()
@@ -246,7 +247,7 @@ func (c *Client) perform(ctx context.Context, r *zk.Request, w *clientsession.Wa
 		if call.oldest {
 			lost++
 		}
-		armed := err != nil && replied && call.code == zk.OK // but the reply cannot be read
+		armed := err != nil && replied && call.code == zk.OK // but the reply cannot be decoded
 		c.release(call)
 		if err == nil {
 			return result, nil
@@ -273,7 +274,7 @@ type Future struct {
 	client *Client
 	call   *call
 	shown  string
-	began  clock.Instant // if there is somebody to tell
+	began  clock.Instant // only set if there is an OnEvent
 }
 
 // Submit sends a request without waiting for its reply. Requests of one goroutine are sent in

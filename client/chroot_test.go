@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestSequentialChildOfTheRootIsInTheChroot: its name is its number alone, and it was made
-// beside the chroot "/app", as "/app0000000001".
+// TestSequentialChildOfTheRootIsInTheChroot: its name is only its number. It used to be
+// created beside the chroot "/app", as "/app0000000001".
 func TestSequentialChildOfTheRootIsInTheChroot(t *testing.T) {
 	addr, _ := serveUntil(t, vfs.NewMem())
 	outside, ctx := dialed(t, addr, Options{}), awaittest.Within(t)

@@ -260,7 +260,7 @@ func TestClosingTwiceOrAtOnceIsHarmless(t *testing.T) {
 	})
 }
 
-// scenario-K02: there are no callbacks; a reader that does not read its events blocks
+// scenario-K02: there are no callbacks. A reader that does not read its events blocks
 // nobody, and is told that it has missed some.
 func TestAReaderThatIsBehindIsToldOfTheGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,9 @@ func TestCloseEndsTheSessionAfterSlowWork(t *testing.T) {
 	}
 }
 
-// TestClosingAndDetachingAtOnce ended the process, once in some thousand turns, and by the race
-// detector in the first: a sync.WaitGroup was added to while it was waited for at zero.
+// TestClosingAndDetachingAtOnce used to end the process, once in some thousand runs, or at
+// once with the race detector: a sync.WaitGroup was incremented while another goroutine
+// waited for it at zero.
 func TestClosingAndDetachingAtOnce(t *testing.T) {
 	for turn := range 300 {
 		synctest.Test(t, func(t *testing.T) {

@@ -14,14 +14,14 @@ import (
 
 const (
 	resolveWait = 5 * time.Second // for all names of a round
-	// resolveGrace is how long other names are waited for once a server is
-	// known: one whose name server does not answer keeps nobody waiting.
+	// resolveGrace is how long to wait for other names once one server is known, so that a
+	// name server that does not answer delays nobody.
 	resolveGrace = time.Second
 	probeWait    = 2 * time.Second
 )
 
-// resolve looks the servers up and tells the machine. The answer is always that
-// of the newest list: SetServers may come while an older one is looked up.
+// resolve looks the servers up and passes the addresses to the machine. They are always
+// those of the newest list, because SetServers may be called during a look-up.
 func (c *Client) resolve() {
 	for {
 		c.mu.Lock()
@@ -34,12 +34,12 @@ func (c *Client) resolve() {
 	}
 }
 
-// tellResolved hands the addresses over, unless the list has changed.
+// tellResolved passes the addresses to the machine, unless the list has changed.
 func (c *Client) tellResolved(list []string, found [][]string) bool {
 	event := clientsession.Event{Kind: clientsession.Resolved, Found: true}
 	names := map[string]string{}
 	for i, server := range list {
-		host, _, _ := net.SplitHostPort(server) // parseServers made it
+		host, _, _ := net.SplitHostPort(server) // parseServers has checked it
 		event.Found = event.Found && found[i] != nil
 		for _, address := range found[i] {
 			if _, known := names[address]; !known {
@@ -58,8 +58,8 @@ func (c *Client) tellResolved(list []string, found [][]string) bool {
 	return true
 }
 
-// lookUp returns the addresses of each server, nil of those whose name cannot be
-// looked up. All names are looked up at once.
+// lookUp returns the addresses of each server; nil for a name that cannot be looked up. It
+// looks up all names at the same time.
 func (c *Client) lookUp(list []string) [][]string {
 	ctx, cancel := context.WithTimeout(c.ctx, resolveWait)
 	defer cancel()
@@ -87,8 +87,8 @@ func (c *Client) lookUp(list []string) [][]string {
 	return found
 }
 
-// lookUpOne returns the addresses of one server. The reason why there are none
-// is kept for the calls that wait for a connection.
+// lookUpOne returns the addresses of one server. If there are none, the reason is kept for
+// calls that wait for a connection.
 func (c *Client) lookUpOne(ctx context.Context, server string) []string {
 	host, port, _ := net.SplitHostPort(server)
 	if c.options.Dialer != nil || net.ParseIP(host) != nil {
@@ -96,7 +96,7 @@ func (c *Client) lookUpOne(ctx context.Context, server string) []string {
 	}
 	known, err := c.book.Addresses(ctx, host)
 	if err != nil {
-		if !errors.Is(ctx.Err(), context.Canceled) { // somebody still waits for it
+		if !errors.Is(ctx.Err(), context.Canceled) { // the look-up is still wanted
 			c.mu.Lock()
 			c.cause = err
 			c.mu.Unlock()
@@ -110,7 +110,7 @@ func (c *Client) lookUpOne(ctx context.Context, server string) []string {
 	return found
 }
 
-// dial opens a connection to an address, with TLS if that is asked for.
+// dial opens a connection to an address, with TLS if it is configured.
 func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	dial := c.options.Dialer
 	if dial == nil {
@@ -132,18 +132,18 @@ func (c *Client) dial(ctx context.Context, address string) (net.Conn, error) {
 	return secure, nil
 }
 
-// nameOf returns the name by which the server at address is listed.
+// nameOf returns the name in the list of the server at address.
 func (c *Client) nameOf(address string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if name, ok := c.names[address]; ok {
 		return name
 	}
-	host, _, _ := net.SplitHostPort(address) // the list has changed meanwhile
+	host, _, _ := net.SplitHostPort(address) // the list has changed since
 	return host
 }
 
-// probe asks a server by four-letter word whether it is read-write.
+// probe finds out, with a four-letter word, whether a server is read-write.
 func (c *Client) probe(address string) {
 	event := clientsession.Event{Kind: clientsession.Probed, Addresses: []string{address}}
 	event.Found = c.isWritable(address)

@@ -12,15 +12,15 @@
 //
 // What always holds:
 //
-//	client-A1  A failed request returns an *Error, whose Outcome tells if the request was applied,
-//	           was not, or may have been. errors.Is finds the zk.Code in it.
+//	client-A1  A failed request returns an *Error, whose Outcome is that the request was applied,
+//	           was not applied, or may have been. errors.Is finds the zk.Code in it.
 //	client-A2  What can be retried safely is retried. If a request was lost with its connection
 //	           and certainly not applied, its method waits for the next connection and sends it
 //	           again. It does so until its context ends (or its RetryFor, if it has one), or until
 //	           eleven connections were lost while it was the oldest request without an answer,
-//	           because it may be what ends them. A write that was sent and not answered is never
-//	           repeated, nor is one that was lost together with one submitted before it (Submit):
-//	           the caller decides.
+//	           because the request itself may be what ends them. A write that was sent and not
+//	           answered is never repeated, nor is a write that was lost together with one that was
+//	           submitted before it (Submit): the caller decides.
 //	client-A3  A session that has expired, or must be assumed to have expired, is never silently
 //	           replaced: all calls fail with zk.ErrSessionExpired, watches end, and Done is
 //	           closed. A new session needs a new Client.
@@ -28,9 +28,10 @@
 //	           change happened while no server was reached; a persistent watch marks where events
 //	           may be missing (an event of type zk.EventNone).
 //	client-A5  No callback of the program runs on the goroutines that keep the session, or on
-//	           those that wait for a request, so a callback cannot block either: OnEvent has two
+//	           those that wait for a request, so a callback cannot block them: OnEvent has two
+//	           goroutines of its own. Close returns when all goroutines have ended.
 //	           goroutines of its own. Close returns when all goroutines have ended.
 //
-// internal/clientsession, a machine without clock or sockets, makes the decisions; this package
-// moves the bytes.
+// The decisions are made by internal/clientsession, a machine without clock or sockets; this
+// package moves the bytes.
 package client

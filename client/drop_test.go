@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// slowClose is a socket that goes on taking bytes until the test lets it close,
-// as a TLS connection does that writes an alert first.
+// slowClose is a socket that keeps accepting bytes until the test lets it close, like a TLS
+// connection that writes an alert first.
 type slowClose struct {
 	net.Conn
 	let <-chan struct{}
@@ -23,8 +23,8 @@ func (s slowClose) Close() error {
 	return s.Conn.Close()
 }
 
-// TestWriteThatWasNotAppliedIsNotSent gives a connection up between a request
-// and the writer that would take it.
+// TestWriteThatWasNotAppliedIsNotSent ends a connection after a request was queued and
+// before the writer takes it.
 func TestWriteThatWasNotAppliedIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, let := &fake{}, make(chan struct{})
@@ -55,9 +55,8 @@ func TestWriteThatWasNotAppliedIsNotSent(t *testing.T) {
 	})
 }
 
-// TestNoCallOutlivesTheSession fills the buffer of a server that reads no more.
-// A call that waits for space then, and one that comes later, must end with the
-// session.
+// TestNoCallOutlivesTheSession fills the buffer of a server that has stopped reading. A
+// call that then waits for space, and a later call, must end with the session.
 func TestNoCallOutlivesTheSession(t *testing.T) {
 	for _, way := range []struct {
 		name string

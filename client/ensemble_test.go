@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// Every role answers alike: writes of clients of a follower or an observer go
-// through the leader.
+// Every role gives the same answers: a follower or an observer forwards its
+// clients' writes to the leader.
 func TestTheSuitePassesAgainstEveryRole(t *testing.T) {
 	base := server.Default()
 	base.TickTime, base.ExtendedTypes, base.PreallocBytes = 500*time.Millisecond, true, 1<<20

@@ -52,8 +52,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// called is an operation as a program calls it: those that only the protocol tells
-// apart have one name.
+// called returns the name that programs use for an operation: variants that differ only in
+// the protocol have one name.
 func called(op zk.Op) string {
 	switch op {
 	case zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
@@ -77,7 +77,7 @@ func OutcomeOf(err error) Outcome {
 	return Unknown
 }
 
-// refusal is the error of a request that is wrong before it is sent.
+// refusal is the error for a request that is refused before it is sent.
 func refusal(op zk.Op, path string, err error) error {
 	return &Error{op, path, fmt.Errorf("%w: %w", zk.ErrBadArguments, err), NotApplied}
 }
@@ -86,7 +86,7 @@ func refusal(op zk.Op, path string, err error) error {
 // Options.RequestBytesMax.
 var ErrRequestTooLong = errors.New("client: request is too long (Options.RequestBytesMax)")
 
-// tooLong is ErrRequestTooLong with the numbers.
+// tooLong is ErrRequestTooLong with the two sizes.
 type tooLong struct{ bytes, most int }
 
 func (e *tooLong) Error() string {

@@ -47,13 +47,13 @@ type Event struct {
 	Server  string // host:port, "" if none is in use
 
 	Op   zk.Op
-	Path string // as the program gave it, "" where the operation has none or several
+	Path string // as the program gave it; "" if the operation has none or several
 
 	// Duration is that of the attempt, or of the request from its call to its result, including
 	// waits for a server.
 	Duration     time.Duration
-	Tries        int // how often the request was tried, each time on another connection
-	RequestBytes int // of one frame, a few too many at most
+	Tries        int // number of attempts, each on another connection
+	RequestBytes int // size of one frame, rounded up a little
 	ReplyBytes   int // of the reply's frame, 0 without a reply
 
 	// Err is nil for success. For a request it is what the server answered: if the znode does not
@@ -120,18 +120,19 @@ func (e Event) attrs() []slog.Attr {
 	return attrs
 }
 
-// untoldMax bounds the events that wait for OnEvent, but for requests, requestsMax these.
+// untoldMax bounds the events that wait for OnEvent, except requests; requestsMax bounds
+// those.
 const (
 	untoldMax   = 256
 	requestsMax = 1 << 14
 )
 
-// errGivenUp ends an attempt that nothing has ended on its own: its time was over, the
+// errGivenUp is the error of an attempt that the client itself ended: it took too long, the
 // session was refused, or the client was closed.
 var errGivenUp = errors.New("client: the attempt was given up")
 
-// tell puts an event where tellEvents finds it, in place of the oldest if there is no
-// space. Client.mu is held.
+// tell queues an event for tellEvents; if there is no space, it replaces the oldest one.
+// The caller holds Client.mu.
 func (c *Client) tell(e Event) {
 	if len(c.untold) == untoldMax {
 		copy(c.untold, c.untold[1:])
@@ -142,7 +143,8 @@ func (c *Client) tell(e Event) {
 	signal(c.toTell)
 }
 
-// tellState tells of a state, after the attempt that has led to it. Client.mu is held.
+// tellState queues a change of state, after the attempt that has caused it. The caller
+// holds Client.mu.
 func (c *Client) tellState(e SessionEvent) {
 	if c.options.OnEvent == nil {
 		return
@@ -153,7 +155,8 @@ func (c *Client) tellState(e SessionEvent) {
 	c.tell(Event{Kind: EventState, State: e.State, Session: e.Session, Server: e.Server, Err: e.Err})
 }
 
-// tellConnect tells how an attempt to reach a server has ended, once. Client.mu is held.
+// tellConnect queues how an attempt to reach a server has ended, once. The caller holds
+// Client.mu.
 func (c *Client) tellConnect(l *link, err error) {
 	if c.options.OnEvent == nil || l.told {
 		return
@@ -162,8 +165,8 @@ func (c *Client) tellConnect(l *link, err error) {
 	c.tell(Event{Kind: EventConnect, Server: l.address, Duration: c.clock.Now().Sub(l.began), Err: err})
 }
 
-// tellEvents is the goroutine that tells of connections and states. It ends after the
-// session's last state.
+// tellEvents is the goroutine that calls OnEvent with connections and states. It ends after
+// the session's last state.
 func (c *Client) tellEvents() {
 	for {
 		c.mu.Lock()
@@ -186,16 +189,16 @@ func (c *Client) tellEvents() {
 	}
 }
 
-// tally is what is counted of a request.
+// tally counts what happens to a request.
 type tally struct {
-	began clock.Instant // if there is somebody to tell
+	began clock.Instant // only set if there is an OnEvent
 	tries int
-	bytes int // of the reply
+	bytes int // of the reply's frame
 }
 
-// tellRequest tells of a request that has ended, not in the goroutine that has made it: its
-// contender may have the turn in a lock or an election, and others wait behind it. There is
-// somebody to tell.
+// tellRequest queues the end of a request. OnEvent is not called in the goroutine that made
+// the request, because that one may hold a lock or lead, while others wait for it. Only
+// called if there is an OnEvent.
 func (c *Client) tellRequest(r *zk.Request, shown string, t *tally, err error) {
 	c.requests.Put(Event{
 		Kind: EventRequest, Op: r.Op, Path: shown, Duration: c.clock.Now().Sub(t.began), Tries: t.tries,
@@ -203,7 +206,7 @@ func (c *Client) tellRequest(r *zk.Request, shown string, t *tally, err error) {
 	})
 }
 
-// errorOf is the error of a request, a multi's also in its body.
+// errorOf returns the error of a request; for a multi it may be in the body.
 func (c *Client) errorOf(r *zk.Request, result zk.Result, err error) error {
 	if err != nil {
 		return err

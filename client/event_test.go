@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// toldOf keeps events as text, without what the clock and the server choose.
+// toldOf stores events as text, without what the clock and the server choose.
 type toldOf struct {
 	mu    sync.Mutex
 	lines []string
@@ -95,8 +95,8 @@ func TestEventsTellOfStatesAttemptsAndRequests(t *testing.T) {
 	})
 }
 
-// TestASlowOnEventHoldsUpNoSession: what it has missed is counted, and the newest
-// state is told.
+// TestASlowOnEventHoldsUpNoSession: the events that it has missed are counted, and the
+// newest state is reported.
 func TestASlowOnEventHoldsUpNoSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait := make(chan struct{})
@@ -155,8 +155,8 @@ func TestEventsAreLogged(t *testing.T) {
 	})
 }
 
-// TestNothingIsToldAfterClose, nor of a request that ends then: a test's log, for one, may
-// be gone.
+// TestNothingIsToldAfterClose, not even about a request that ends then: a test's log, for
+// example, may be gone.
 func TestNothingIsToldAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var closed atomic.Bool

@@ -16,9 +16,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// fake is a server that a test writes: it greets, pings, and answers every
-// request with success, unless script does something else. Its connections are
-// pipes, so that a test can run in a synctest bubble, in virtual time.
+// fake is a server that a test controls: it does the handshake, answers pings, and answers
+// every request with success, unless script does something else. Its connections are pipes,
+// so a test can run in a synctest bubble, in virtual time.
 type fake struct {
 	timeoutMs int32
 	readOnly  map[string]bool // by address

@@ -12,9 +12,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// FuzzServerFrames (scenario-K08) lets a server send anything in place of replies, after
-// a proper handshake or not. The client must neither panic nor hang, nor take
-// memory that the bytes do not justify, nor report success without a reply.
+// FuzzServerFrames (scenario-K08) makes a server send arbitrary bytes in place of
+// replies, with or without a proper handshake before them. The client must not panic
+// or hang, must not allocate memory that the bytes do not justify, and must not
+// report success without a reply.
 func FuzzServerFrames(f *testing.F) {
 	stat := zk.Result{Op: zk.OpSetData}
 	f.Add(true, wire.AppendReply(nil, wire.ReplyHeader{Xid: 1, Zxid: 5}, &stat))
@@ -56,7 +57,7 @@ func FuzzServerFrames(f *testing.F) {
 	})
 }
 
-// babble is a server that sends data whatever it is asked.
+// babble is a server that sends data, no matter what is requested.
 func babble(conn net.Conn, greet bool, data []byte) {
 	defer func() { _ = conn.Close() }()
 	go func() { _, _ = io.Copy(io.Discard, conn) }()

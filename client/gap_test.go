@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestEventsAreLostAfterAMarkOnly lets a reader empty the queue of a persistent
-// watch at the same moment as the client fills it.
+// TestEventsAreLostAfterAMarkOnly lets a reader empty the queue of a persistent watch at
+// the same time as the client fills it.
 func TestEventsAreLostAfterAMarkOnly(t *testing.T) {
 	c := &Client{}
 	w := &Watch{c: c, limit: 4, events: make(chan zk.Event, 5)}

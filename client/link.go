@@ -16,12 +16,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// link is one connection, from the first attempt to its end. Its own goroutine
-// dials and then reads; another one writes. out and socket are guarded by
-// Client.mu, the rest belongs to the reader.
+// link is one connection, from the first attempt to its end. Its own goroutine dials and
+// then reads; another one writes. Client.mu guards out and socket; the other fields belong
+// to the reader.
 type link struct {
 	c       *Client
-	conn    int64 // the machine's number of it
+	conn    int64 // the machine's number of this connection
 	address string
 	ctx     context.Context // ends when the link is dropped
 	cancel  context.CancelFunc
@@ -30,20 +30,20 @@ type link struct {
 	socket  net.Conn // nil while dialling
 	dropped bool
 	out     []byte        // frames for the writer
-	outWake chan struct{} // one element: there is something in out
-	began   clock.Instant // the attempt, if there is somebody to tell
-	told    bool          // how the attempt has ended
-	err     error         // by which it has ended
+	outWake chan struct{} // capacity 1: out is not empty
+	began   clock.Instant // when the attempt began; only set if there is an OnEvent
+	told    bool          // the end of the attempt was reported
+	err     error         // why it has ended
 
-	buffer  []byte // buffer[start:end] was received and not parsed
+	buffer  []byte // buffer[start:end] is received and not yet parsed
 	start   int
 	end     int
-	skip    int   // bytes of a reply that is too long which are still to come
-	tooLong error // of the reply whose header is taken now
+	skip    int   // bytes still to come of a reply that is too long
+	tooLong error // of the reply whose header is being handled
 	greeted bool
-	proof   Proof                // what the server is to learn of this client; nil: nothing
+	proof   Proof                // proves to the server who this client is; nil for no proof
 	token   []byte               // to be sent
-	held    *clientsession.Event // the greeting, while that is under way
+	held    *clientsession.Event // the greeting, kept until the proof is done
 	ready   []*call
 }
 
@@ -57,9 +57,9 @@ func newLink(c *Client, conn int64, address string, waitMs int64) *link {
 	return l
 }
 
-// drop ends the link. Client.mu is held. Closing may take its time with TLS, so
-// the socket outlives the link: what was not handed to it yet, and is reported
-// as not applied, must not be written any more (client-A1).
+// drop ends the link. The caller holds Client.mu. Closing may take time with TLS, so the
+// socket outlives the link. Bytes that were not handed to the socket yet are reported as
+// not applied, so they must not be written any more (client-A1).
 func (l *link) drop() {
 	if l.dropped {
 		return
@@ -72,7 +72,7 @@ func (l *link) drop() {
 	}
 }
 
-// greet puts the handshake out. Client.mu is held.
+// greet writes the handshake to out. The caller holds Client.mu.
 func (l *link) greet(e *clientsession.Effect) {
 	l.out = wire.AppendConnectRequest(l.out, &wire.ConnectRequest{
 		LastZxidSeen: e.LastZxid, TimeoutMs: e.Greeting.TimeoutMs, Session: e.Greeting.Session,
@@ -81,7 +81,7 @@ func (l *link) greet(e *clientsession.Effect) {
 	signal(l.outWake)
 }
 
-// send puts a request out. Client.mu is held.
+// send writes a request to out. The caller holds Client.mu.
 func (l *link) send(r *zk.Request) {
 	l.out = wire.AppendRequest(l.out, r)
 	signal(l.outWake)
@@ -97,7 +97,7 @@ func (l *link) run() {
 	l.lost(err)
 }
 
-// lost tells the machine that the link has ended. Once is enough.
+// lost tells the machine that the link has ended. Further calls do nothing.
 func (l *link) lost(err error) {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
@@ -108,7 +108,7 @@ func (l *link) lost(err error) {
 	l.c.step(clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err}, nil)
 }
 
-// open dials and hands the socket over.
+// open dials and stores the socket.
 func (l *link) open() error {
 	ctx, cancel := context.WithTimeout(l.ctx, l.wait)
 	defer cancel()
@@ -134,13 +134,13 @@ func (l *link) open() error {
 // spareBytesMax is the largest output buffer that is kept for the next batch.
 const spareBytesMax = 1 << 20
 
-// drainWait is how long replies may still come in after a write has failed.
+// drainWait is how long replies may still arrive after a failed write.
 const drainWait = time.Second
 
-// write sends what the machine put out, all that has gathered in one write. It
-// ends with the link, and then takes no further batch. A failed write is not the end
-// yet: the server may have answered much before it went away, and a client that drops
-// those answers has unknown outcomes in their place. So the reader finds the end.
+// write writes what is in out, everything that has accumulated in one write. It ends with
+// the link, and takes no batch after that. A failed write does not end the link yet: the
+// server may have sent many answers before it went away, and without them the outcomes
+// would be unknown. So the reader detects the end.
 func (l *link) write() {
 	var spare []byte
 	for {
@@ -164,8 +164,8 @@ func (l *link) write() {
 	}
 }
 
-// takeBatch takes what is to be written, from when on it may be applied, and
-// leaves an empty buffer in its place. False: the link was dropped.
+// takeBatch takes the bytes to be written, and leaves an empty buffer. From then on their
+// requests may be applied. It returns false if the link was dropped.
 func (l *link) takeBatch(spare []byte) ([]byte, bool) {
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
@@ -180,7 +180,7 @@ func (l *link) takeBatch(spare []byte) ([]byte, bool) {
 
 const readBufferBytes = 16 << 10
 
-// read takes frames until the socket ends or sends nonsense.
+// read reads frames until the socket ends or sends something invalid.
 func (l *link) read() error {
 	l.buffer = make([]byte, readBufferBytes)
 	for {
@@ -201,15 +201,15 @@ func (l *link) read() error {
 	}
 }
 
-// fill reads what is there. The buffer grows only when it is full of one
-// frame's beginning, so a length alone takes no memory.
+// fill reads what has arrived. The buffer grows only when it is full with the beginning of
+// one frame, so a length alone does not allocate memory.
 func (l *link) fill() error {
 	if l.start > 0 {
 		copy(l.buffer, l.buffer[l.start:l.end])
 		l.start, l.end = 0, l.end-l.start
 	}
 	if l.end == 0 && len(l.buffer) > spareBytesMax {
-		l.buffer = make([]byte, readBufferBytes) // a large reply is no reason to keep its space
+		l.buffer = make([]byte, readBufferBytes) // do not keep the memory of one large reply
 	}
 	if l.end == len(l.buffer) {
 		grown := make([]byte, 2*len(l.buffer))
@@ -227,7 +227,7 @@ func (l *link) fill() error {
 	return err
 }
 
-// next returns the next whole frame, false if there is none yet.
+// next returns the next complete frame, false if there is none yet.
 func (l *link) next() ([]byte, bool, error) {
 	l.skipSome()
 	rest := l.buffer[l.start:l.end]
@@ -245,9 +245,9 @@ func (l *link) next() ([]byte, bool, error) {
 	return rest[wire.PrefixBytes : wire.PrefixBytes+n], true, nil
 }
 
-// nextTooLong returns the header of a reply that is longer than is accepted, and
-// has the rest of it skipped. That costs the call that asked for it, and not all
-// who share the connection; nor is it asked for again.
+// nextTooLong returns the header of a reply that is too long, and lets the rest of it be
+// skipped. So only the call that requested the reply fails, and not all calls on the
+// connection.
 func (l *link) nextTooLong(rest []byte, err error) ([]byte, bool, error) {
 	n, errLength := wire.FrameLength(rest, math.MaxInt32)
 	if errLength != nil || !l.greeted || n < wire.ReplyHeaderBytes {
@@ -267,16 +267,15 @@ func (l *link) nextTooLong(rest []byte, err error) ([]byte, bool, error) {
 	return rest[wire.PrefixBytes:start], true, nil
 }
 
-// skipSome drops what has come of a reply that is too long.
+// skipSome drops the received part of a reply that is too long.
 func (l *link) skipSome() {
 	n := min(l.skip, l.end-l.start)
 	l.skip -= n
 	l.start += n
 }
 
-// parse gives all whole frames to the machine, decodes the results of the
-// calls that they complete, and wakes their callers. Bodies are decoded after
-// the lock is gone.
+// parse passes all complete frames to the machine, decodes the results of the calls that
+// they complete, and wakes their callers. Bodies are decoded after the mutex is unlocked.
 func (l *link) parse() error {
 	l.ready = l.ready[:0]
 	now := l.c.clock.Now().Millis()
@@ -294,7 +293,7 @@ func (l *link) parse() error {
 	for i, call := range l.ready {
 		if decodeErr := call.decode(); decodeErr != nil && err == nil {
 			err = decodeErr
-			l.lost(err) // before the caller can send on this connection again
+			l.lost(err) // before the caller can use this connection again
 		}
 		call.wake()
 		l.ready[i] = nil
@@ -302,7 +301,7 @@ func (l *link) parse() error {
 	return err
 }
 
-// take gives one frame to the machine. Client.mu is held.
+// take passes one frame to the machine. The caller holds Client.mu.
 func (l *link) take(frame []byte, nowMs int64) error {
 	if !l.greeted {
 		return l.takeGreeting(frame)

@@ -7,19 +7,19 @@ import (
 	"github.com/conclave-project/conclave/internal/clientsession"
 )
 
-// step gives the machine an event and carries out what follows. Client.mu is
-// held. Calls that a reply has completed are appended to ready, whose reader
-// still has to decode them.
+// step gives the machine an event and carries out the effects. The caller holds Client.mu.
+// Calls that a reply has completed are appended to ready; the caller then has to decode
+// them.
 func (c *Client) step(e clientsession.Event, ready *[]*call) {
 	c.stepAt(c.clock.Now().Millis(), e, ready)
 }
 
-// stepAt is step for an event just after another one: reading the clock is a system
-// call. A nowMs of 0 means that no time has passed.
+// stepAt is step with a known time, for several events at once: reading the clock is a
+// system call. A nowMs of 0 means that no time has passed.
 func (c *Client) stepAt(nowMs int64, e clientsession.Event, ready *[]*call) {
-	c.event = e // not on the heap each time
+	c.event = e // so it is not allocated each time
 	effects := c.machine.Step(nowMs, &c.event)
-	lost := false // a write of a Future: with a connection, calls end in the order of submission
+	lost := false // a write of a Future was lost; the calls of a connection end in the order of submission
 	for i := range effects {
 		e := &effects[i]
 		if e.Kind == clientsession.Complete && !e.Replied {
@@ -42,7 +42,7 @@ func (c *Client) stepAt(nowMs int64, e clientsession.Event, ready *[]*call) {
 	}
 }
 
-// post is step for those who do not hold Client.mu.
+// post is step for callers that do not hold Client.mu.
 func (c *Client) post(e clientsession.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,13 +82,12 @@ func (c *Client) carryOut(e *clientsession.Effect, ready *[]*call) {
 	}
 }
 
-// full reports whether another request has to wait. Client.mu is held.
+// full reports whether a further request must wait. The caller holds Client.mu.
 func (c *Client) full() bool {
 	return c.machine.Backlog() >= c.options.InFlightMax || c.link != nil && len(c.link.out) > outBytesMax
 }
 
-// keepTime is the goroutine that tells the machine the time when it wants to
-// know it.
+// keepTime is the goroutine that sends the machine a Tick when it wants one.
 func (c *Client) keepTime() {
 	for {
 		c.mu.Lock()
@@ -118,7 +117,7 @@ func (c *Client) keepTime() {
 	}
 }
 
-// signal puts an element into a channel of one, unless there is one.
+// signal puts an element into a channel of capacity 1 unless it has one.
 func signal(ch chan struct{}) {
 	select {
 	case ch <- struct{}{}:

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestDeleteThatWasLostIsUnknown, though it is given up before it is sent again.
+// TestDeleteThatWasLostIsUnknown, even if it is given up before it is sent again.
 func TestDeleteThatWasLostIsUnknown(t *testing.T) {
 	for how, retryFor := range map[string]time.Duration{"patience": time.Second, "context": 0} {
 		for what, act := range map[string]func(context.Context, *deletion) error{

@@ -65,8 +65,8 @@ func (c *Client) Multi(ctx context.Context, ops ...Operation) ([]zk.Result, erro
 	return result.Sub, c.failureOf(r, result)
 }
 
-// failureOf returns the error of a multi that was answered, nil for none and for
-// other requests. The header of its reply says OK also when it has failed.
+// failureOf returns the error in the body of a multi that was answered; nil for none, and
+// for other requests. The header of a multi's reply says OK even if it has failed.
 func (c *Client) failureOf(r *zk.Request, result zk.Result) error {
 	if r.Op != zk.OpMulti {
 		return nil
@@ -100,7 +100,7 @@ func (c *Client) MultiRead(ctx context.Context, ops ...Operation) ([]zk.Result, 
 	return result.Sub, nil
 }
 
-// multiRequest checks the operations and joins them.
+// multiRequest checks the operations and joins them into a request.
 func (c *Client) multiRequest(op zk.Op, ops []Operation) (*zk.Request, error) {
 	r := &zk.Request{Op: op, Ops: make([]zk.Request, len(ops))}
 	for i := range ops {

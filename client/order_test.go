@@ -7,9 +7,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A method's write is not applied where a Future's that was submitted before is lost:
-// neither had been sent. A read is sent again, and so is a write where no write was
-// lost before it.
+// A write by a method is not applied if a write by a Future that was submitted earlier is
+// lost: neither had been sent. A read is sent again, and so is a write if no earlier write
+// was lost.
 func TestWriteIsNotAppliedWhereOneSubmittedBeforeIsLost(t *testing.T) {
 	for what, ops := range map[string][2]zk.Op{
 		"a write after a write": {zk.OpSetData, zk.OpSetData},

@@ -53,7 +53,7 @@ func TestPagesListWhatIsThereAllTheTime(t *testing.T) {
 			t.Errorf("by %d: %q", limit, all)
 		}
 	}
-	// Between two pages others come, and the last that was listed goes.
+	// Between two pages other children are created, and the last one listed is deleted.
 	n := 0
 	var gone []string
 	page, err := c.ChildrenPage(ctx, top, nil, 10)
@@ -131,8 +131,8 @@ func TestCursorsThatLeadNowhereAreRefused(t *testing.T) {
 	}
 }
 
-// A child that is deleted and created again stands before all others: a cursor that names it goes on
-// where it stood, and lists nothing again.
+// A child that is deleted and created again comes before all others: a cursor that names it
+// continues at its old position, and nothing is listed twice.
 func TestPagesGoOnWhereAChildWasCreatedAgain(t *testing.T) {
 	addr, _ := serveUntil(t, vfs.NewMem())
 	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)

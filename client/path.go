@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// absolute turns a path of the program into the server's.
+// absolute converts a path of the program to a path of the server.
 func (c *Client) absolute(path string) string {
 	switch {
 	case c.chroot == "":
@@ -19,8 +19,8 @@ func (c *Client) absolute(path string) string {
 	return c.chroot + path
 }
 
-// absoluteOf is absolute for the path of r. A sequential child of the root, whose name is
-// its number alone, has a slash at its end.
+// absoluteOf is absolute for the path of r. A sequential child of the root whose name is
+// only a number keeps the slash at the end.
 func (c *Client) absoluteOf(r *zk.Request) string {
 	if r.Path == zk.RootPath && r.Op.IsCreate() && r.Mode.IsSequential() {
 		return c.chroot + zk.RootPath
@@ -28,7 +28,7 @@ func (c *Client) absoluteOf(r *zk.Request) string {
 	return c.absolute(r.Path)
 }
 
-// relative turns a path of the server into the program's.
+// relative converts a path of the server to a path of the program.
 func (c *Client) relative(path string) string {
 	switch {
 	case c.chroot == "":
@@ -58,7 +58,7 @@ func (c *Client) mapRequest(r *zk.Request) {
 	}
 }
 
-// unmapResult takes the chroot off every path of a result.
+// unmapResult removes the chroot from every path of a result.
 func (c *Client) unmapResult(r *zk.Result) {
 	if c.chroot == "" {
 		return
@@ -74,8 +74,8 @@ func (c *Client) unmapResult(r *zk.Result) {
 	}
 }
 
-// inChroot keeps the paths below the chroot. A server compares getEphemerals'
-// prefix by bytes, so "/app" brings those of "/apple" as well.
+// inChroot returns the paths below the chroot. A server compares getEphemerals' prefix by
+// bytes, so "/app" also returns those of "/apple".
 func (c *Client) inChroot(paths []string) []string {
 	kept := paths[:0]
 	for _, path := range paths {
@@ -86,7 +86,7 @@ func (c *Client) inChroot(paths []string) []string {
 	return kept
 }
 
-// validate is the check of a path; that of a sequential znode may end in "/".
+// validate checks a path; that of a sequential znode may end in "/".
 func validate(path string, sequential bool) error {
 	if sequential {
 		path += "1"
@@ -94,7 +94,7 @@ func validate(path string, sequential bool) error {
 	return zk.ValidatePath(path)
 }
 
-// submittable tells why r cannot be submitted as it is.
+// submittable returns an error if r cannot be submitted.
 func submittable(r *zk.Request) error {
 	switch r.Op {
 	case zk.OpAuth, zk.OpPing, zk.OpCloseSession, zk.OpSetWatches, zk.OpSetWatches2,
@@ -114,8 +114,8 @@ func submittable(r *zk.Request) error {
 	return validPaths(r)
 }
 
-// validPaths checks the paths of a request. One that does not begin with a slash
-// would lead out of the chroot.
+// validPaths checks the paths of a request. A path without a leading slash would lead out
+// of the chroot.
 func validPaths(r *zk.Request) error {
 	switch r.Op {
 	case zk.OpMulti, zk.OpMultiRead:
@@ -127,7 +127,7 @@ func validPaths(r *zk.Request) error {
 		return nil
 	case zk.OpWhoAmI, zk.OpReconfig:
 		return nil
-	case zk.OpGetEphemerals: // a prefix, compared by bytes
+	case zk.OpGetEphemerals: // it is a prefix, compared by bytes
 		if !strings.HasPrefix(r.Path, zk.RootPath) {
 			return fmt.Errorf("prefix %q must start with /", r.Path)
 		}
@@ -136,11 +136,11 @@ func validPaths(r *zk.Request) error {
 	return validate(r.Path, r.Op.IsCreate() && r.Mode.IsSequential())
 }
 
-// fixedBytes is the most that the fields of fixed size of a request take: 32
-// with a header of eight, 33 as part of a multi.
+// fixedBytes is the most that the fixed-size fields of a request take: 32 with a header of
+// eight, 33 as part of a multi.
 const fixedBytes = 33
 
-// requestBytes is the size of r's frame, length excluded, or some bytes more.
+// requestBytes returns the size of r's frame without the length, or a few bytes more.
 func requestBytes(r *zk.Request) int {
 	n := fixedBytes + len(r.Path) + len(r.Data) + len(r.Scheme)
 	for i := range r.ACL {

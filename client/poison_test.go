@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// replyLong answers with so many bytes of data, in several pieces.
+// replyLong answers with the given number of bytes of data, in several pieces.
 func (f *fakeConn) replyLong(r *zk.Request, bytes int) {
 	result := zk.Result{Op: r.Op, Data: make([]byte, bytes)}
 	frame := wire.AppendReply(nil, wire.ReplyHeader{Xid: r.Xid, Code: zk.OK}, &result)
@@ -22,8 +22,8 @@ func (f *fakeConn) replyLong(r *zk.Request, bytes int) {
 	}
 }
 
-// TestReplyThatIsTooLongCostsItsOwnRequestOnly: it used to cost the connection,
-// again and again, and with it everybody's writes.
+// TestReplyThatIsTooLongCostsItsOwnRequestOnly: it used to end the connection, again and
+// again, and thus to lose everybody's writes.
 func TestReplyThatIsTooLongCostsItsOwnRequestOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{script: func(f *fakeConn, r *zk.Request) bool {

@@ -32,8 +32,8 @@ func DigestMD5(user, password string) func(context.Context, string) (Proof, erro
 	}
 }
 
-// beginProof makes the first token, before there is a session that would be left behind
-// if that fails.
+// beginProof computes the first token. If that fails, no session has been created yet that
+// would be left behind.
 func (l *link) beginProof(ctx context.Context) (err error) {
 	if l.c.options.Proof == nil {
 		return nil
@@ -47,8 +47,9 @@ func (l *link) beginProof(ctx context.Context) (err error) {
 	return nil
 }
 
-// prove lets the server learn who this client is, and then the machine of the greeting.
-// Until then the machine sends nothing, and gives the server up when its time is over.
+// prove proves to the server who this client is, and then passes the greeting to the
+// machine. Until then the machine sends nothing; it gives up the server if this takes too
+// long.
 func (l *link) prove() error {
 	token, done := l.token, false
 	for {
@@ -65,7 +66,7 @@ func (l *link) prove() error {
 	}
 }
 
-// ask sends a token and waits for the answer, nil for none.
+// ask sends a token and waits for the answer; nil for none.
 func (l *link) ask(token []byte) ([]byte, error) {
 	if token == nil {
 		token = []byte{}
@@ -104,7 +105,8 @@ func proofAnswer(frame []byte) ([]byte, error) {
 	return bytes.Clone(said), d.Err()
 }
 
-// proved ends the exchange: with the greeting, or with a refusal, which ends the session.
+// proved ends the exchange: it passes on the greeting, or a refusal, which ends the
+// session.
 func (l *link) proved(err error) error {
 	greeting := *l.held
 	l.held, l.proof, l.token = nil, nil, nil

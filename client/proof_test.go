@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// serveUsers runs a server whose clients may prove that they are bob.
+// serveUsers runs a server whose clients may authenticate as bob.
 func serveUsers(t *testing.T) string {
 	t.Helper()
 	addr, _ := serveWith(t, vfs.NewMem(), func(c *server.Config) {
@@ -27,7 +27,7 @@ func serveUsers(t *testing.T) string {
 	return addr
 }
 
-// A client proves who it is on every connection, and nothing is sent before.
+// A client authenticates on every connection before it sends anything else.
 func TestEveryConnectionProvesWhoTheClientIs(t *testing.T) {
 	addr := serveUsers(t)
 	begun := 0
@@ -64,8 +64,8 @@ func breakLink(c *Client) {
 	c.link.socket.Close()
 }
 
-// A client that is refused is told so, once and for all, and so is one that proves itself
-// to a server that asks for nothing.
+// A client whose proof is refused gets a final error, and so does one that tries to
+// authenticate to a server that does not ask for it.
 func TestAProofThatIsRefusedEndsTheSession(t *testing.T) {
 	plain, _ := serveUntil(t, vfs.NewMem())
 	for name, addr := range map[string]string{"a wrong password": serveUsers(t), "a server without SASL": plain} {
@@ -80,7 +80,7 @@ func TestAProofThatIsRefusedEndsTheSession(t *testing.T) {
 	}
 }
 
-// What fails here is tried again: tickets may come later.
+// A local failure is retried: tickets may arrive later.
 func TestAProofThatCannotBeMadeIsTriedAgain(t *testing.T) {
 	addr := serveUsers(t)
 	attempts := 0

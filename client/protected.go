@@ -69,7 +69,7 @@ func (c *Client) FindProtected(ctx context.Context, parent, prefix string) (stri
 	return "", fmt.Errorf("client: no child of %s starts with %s: %w", parent, prefix, zk.ErrNoNode)
 }
 
-// newPrefix returns a prefix that nobody else has.
+// newPrefix returns a unique prefix.
 func newPrefix() string {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails

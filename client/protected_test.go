@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestProtectedCreateThatKillsItsConnectionIsGivenUp: each time the znode is looked for, is
-// not there, and is created again.
+// TestProtectedCreateThatKillsItsConnectionIsGivenUp: each time, the client looks for the
+// znode, does not find it, and creates it again.
 func TestProtectedCreateThatKillsItsConnectionIsGivenUp(t *testing.T) {
 	inBubble("", t, func(t *testing.T) {
 		f := &fake{timeoutMs: 100_000, script: func(conn *fakeConn, r *zk.Request) bool {

@@ -55,8 +55,8 @@ func (c *Client) Prove(ctx context.Context, maxAge time.Duration) (clock.Instant
 	return until, nil
 }
 
-// decideNothing makes a transaction that may be repeated at will. It is decided
-// even if it fails, for want of the right to read "/".
+// decideNothing makes a transaction without effect, which may be repeated. It is decided
+// even if it fails because the permission to read "/" is missing.
 func (c *Client) decideNothing(ctx context.Context) error {
 	check := zk.Request{Op: zk.OpCheck, Path: zk.RootPath, Version: -1}
 	for {

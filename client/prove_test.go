@@ -44,7 +44,7 @@ func TestProofIsSharedByAllWhoNeedIt(t *testing.T) {
 		if n := f.seen(zk.OpMulti); n != 1 {
 			t.Errorf("%d transactions: the proof that there was is young enough", n)
 		}
-		_, err = c.Set(t.Context(), "/a", nil, -1) // as good as any
+		_, err = c.Set(t.Context(), "/a", nil, -1) // any other request would do as well
 		must(t, err)
 		_, err = c.Prove(t.Context(), time.Second)
 		must(t, err)

@@ -2,5 +2,6 @@
 
 package client
 
-// underRace: the detector gives out after some millions of events in one process.
+// underRace is true if the race detector is on. It gives out after some millions of
+// events in one process.
 const underRace = true

@@ -8,12 +8,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// read sends a request with nothing but a path.
+// read sends a request that has only a path.
 func (c *Client) read(ctx context.Context, op zk.Op, path string) (zk.Result, error) {
 	return c.readWatched(ctx, op, path, nil)
 }
 
-// readWatched is read that arms w, if w is not nil.
+// readWatched is read, and arms w if w is not nil.
 func (c *Client) readWatched(ctx context.Context, op zk.Op, path string, w *Watch) (zk.Result, error) {
 	if err := zk.ValidatePath(path); err != nil {
 		return zk.Result{}, refusal(op, path, err)
@@ -168,7 +168,7 @@ func (c *Client) AddAuth(ctx context.Context, scheme string, data []byte) error 
 	return err
 }
 
-// authRequest owns its data: it is sent again on every connection.
+// authRequest copies the data, because the request is sent again on every connection.
 func authRequest(a Credential) *zk.Request {
 	return &zk.Request{Op: zk.OpAuth, Scheme: a.Scheme, Data: append([]byte{}, a.Data...)}
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestWatchesAreSetAgainInRequestsThatServersTake: one that is longer than
-// Options.RequestBytesMax ends each connection on which it is sent, and with the last the session.
+// TestWatchesAreSetAgainInRequestsThatServersTake: a request longer than
+// Options.RequestBytesMax would end each connection on which it is sent, and in the end the
+// session.
 func TestWatchesAreSetAgainInRequestsThatServersTake(t *testing.T) {
 	const limit = 10_000
 	for what, one := range map[string]struct{ watches, pathBytes int }{"many": {40, 700}, "a long path": {1, limit - 100}} {

@@ -9,20 +9,19 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Change is a change of the ensemble. Either Joining and Leaving are given, or
-// Members.
+// Change is a change of the ensemble. Give either Joining and Leaving, or Members.
 type Change struct {
 	Joining []string // "server.5=host:2888:3888:participant;2181"
 	Leaving []string // ids, "5"
 	Members []string // the whole new ensemble, lines as in Joining
-	// Version is that of the configuration to change, as in the version= line of GetConfig; -1 is
-	// any.
+	// Version is the version of the configuration to change, as in the version= line of GetConfig;
+	// -1 is any.
 	Version int64
 }
 
-// Reconfig changes the members of the ensemble and returns the configuration
-// that is then in force, and its stat. It needs write permission on
-// /zookeeper/config, and a server that allows it (reconfigEnabled).
+// Reconfig changes the members of the ensemble. It returns the configuration that is then in force,
+// and its stat. It needs write permission on /zookeeper/config, and a server that allows it
+// (reconfigEnabled).
 func (c *Client) Reconfig(ctx context.Context, change Change) ([]byte, zk.Stat, error) {
 	body := zk.Reconfig{ConfigID: change.Version}
 	incremental := len(change.Joining)+len(change.Leaving) > 0
@@ -41,15 +40,15 @@ func (c *Client) Reconfig(ctx context.Context, change Change) ([]byte, zk.Stat, 
 	return r.Data, r.Stat, err
 }
 
-// GetConfig returns the ensemble's configuration, as text, and its stat. The
-// path is outside of any chroot.
+// GetConfig returns the ensemble's configuration as text, and its stat. The path is outside any
+// chroot.
 func (c *Client) GetConfig(ctx context.Context) ([]byte, zk.Stat, error) {
 	r, err := c.do(ctx, &zk.Request{Op: zk.OpGetData, Path: zk.ConfigPath}, nil, zk.ConfigPath)
 	return r.Data, r.Stat, err
 }
 
-// GetConfigW is GetConfig, and sets a watch that fires once when the
-// configuration changes.
+// GetConfigW is like GetConfig, and also sets a watch that fires once when the configuration
+// changes.
 func (c *Client) GetConfigW(ctx context.Context) ([]byte, zk.Stat, *Watch, error) {
 	w := c.newWatch(zk.ConfigPath, clientsession.DataWatch)
 	w.inner.Path = zk.ConfigPath

@@ -24,7 +24,7 @@ func (c *Client) CreateAll(ctx context.Context, path string, data []byte, o Crea
 	}
 }
 
-// createParents makes a znode of the server, and what is missing above it.
+// createParents creates a znode by its absolute path, and the missing ones above it.
 func (c *Client) createParents(ctx context.Context, absolute string, acl []zk.ACL) error {
 	for {
 		err := c.createParent(ctx, absolute, acl)
@@ -37,8 +37,8 @@ func (c *Client) createParents(ctx context.Context, absolute string, acl []zk.AC
 	}
 }
 
-// createParent makes a znode unless it is there. A lost answer does no harm. Servers
-// look at the right to create a znode before they look whether it exists.
+// createParent creates a znode unless it exists. A lost answer does no harm. Servers check
+// the permission to create before they check whether the znode exists.
 func (c *Client) createParent(ctx context.Context, absolute string, acl []zk.ACL) error {
 	r, err := createRequest(absolute, nil, CreateOptions{ACL: acl})
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Client) createParent(ctx context.Context, absolute string, acl []zk.ACL
 		switch {
 		case isCode(err, zk.ErrNodeExists):
 			return nil
-		case mayPass(err) && ctx.Err() == nil && lost < resendsMax: // then it may be what they die of
+		case mayPass(err) && ctx.Err() == nil && lost < resendsMax: // else it may be what ends the connections
 			continue
 		case isCode(err, zk.ErrNoAuth):
 			look := zk.Request{Op: zk.OpExists, Path: absolute}
@@ -61,8 +61,7 @@ func (c *Client) createParent(ctx context.Context, absolute string, acl []zk.ACL
 	}
 }
 
-// deletionsMax bounds the requests of one DeleteRecursive that are on their way at
-// once.
+// deletionsMax bounds the requests of one DeleteRecursive in progress.
 const deletionsMax = 128
 
 // DeleteRecursive deletes a znode and everything below it, and returns how many znodes it has
@@ -85,19 +84,19 @@ func (c *Client) DeleteRecursive(ctx context.Context, path string, version int32
 	return d.deleted, err
 }
 
-// deletion is one DeleteRecursive.
+// deletion is one call of DeleteRecursive.
 type deletion struct {
 	client   *Client
 	progress func(int)
 
 	mu      sync.Mutex
 	deleted int
-	parents []string // found not to be empty in the present level
-	next    []string // the children of those
+	parents []string // those of this level that are not empty
+	next    []string // their children
 }
 
-// run goes down level by level, and deletes what has no children on the way; then
-// it goes up again.
+// run descends level by level and deletes what has no children on the way; then it goes up
+// again.
 func (d *deletion) run(ctx context.Context, root string, version int32) error {
 	names, stat, err := d.children(ctx, root)
 	if err != nil {
@@ -122,9 +121,9 @@ func (d *deletion) run(ctx context.Context, root string, version int32) error {
 	return d.deleteRoot(ctx, root, version)
 }
 
-// deleteRoot deletes a znode that is there, unless the version does not fit.
+// deleteRoot deletes a znode that exists, unless its version differs.
 func (d *deletion) deleteRoot(ctx context.Context, root string, version int32) error {
-	sent := false // and the answer was lost
+	sent := false // a delete was sent and its answer was lost
 	for {
 		err := d.client.Delete(ctx, root, version)
 		switch {
@@ -138,8 +137,8 @@ func (d *deletion) deleteRoot(ctx context.Context, root string, version int32) e
 	}
 }
 
-// inDoubt is the error of a request that was given up, which was sent before if so is
-// said, and the answer lost: nobody knows what has become of that.
+// inDoubt returns the error of a request that was given up. If it was sent before and its
+// answer was lost, the outcome is unknown.
 func inDoubt(sent bool, err error) error {
 	var last *Error
 	if !sent || !errors.As(err, &last) || last.Outcome != NotApplied {
@@ -148,8 +147,8 @@ func inDoubt(sent bool, err error) error {
 	return &Error{last.Op, last.Path, last.Err, Unknown}
 }
 
-// children lists a znode's children, again after a lost connection, and in pages if the
-// list is too long for a reply.
+// children lists a znode's children. It tries again after a lost connection, and reads
+// pages if the list is too long for one reply.
 func (d *deletion) children(ctx context.Context, path string) ([]string, zk.Stat, error) {
 	for {
 		names, stat, err := d.client.Children(ctx, path)
@@ -165,7 +164,7 @@ func (d *deletion) children(ctx context.Context, path string) ([]string, zk.Stat
 }
 
 // pages lists a znode's children in pages, which get shorter until they fit in a reply. It
-// begins again where a server does not know the cursor of another one.
+// begins again if a server does not know the cursor of another one.
 func (d *deletion) pages(ctx context.Context, path string) (names []string, stat zk.Stat, err error) {
 	var cursor []byte
 	for limit := pageNamesMax; ; {
@@ -194,7 +193,7 @@ func joinAll(parent string, names []string) []string {
 	return paths
 }
 
-// deleteOrList deletes a znode, or notes it and its children.
+// deleteOrList deletes a znode, or records it and its children.
 func (d *deletion) deleteOrList(ctx context.Context, path string) error {
 	err := d.delete(ctx, path)
 	if !isCode(err, zk.ErrNotEmpty) {
@@ -214,10 +213,10 @@ func (d *deletion) deleteOrList(ctx context.Context, path string) error {
 	return nil
 }
 
-// delete deletes a znode that others may have deleted already, again after a lost
-// connection: if it is another one by then, it is to go as well.
+// delete deletes a znode that others may already have deleted. It tries again after a lost
+// connection, even if there is a new znode at the path by then.
 func (d *deletion) delete(ctx context.Context, path string) error {
-	sent := false // and the answer was lost
+	sent := false // a delete was sent and its answer was lost
 	for {
 		err := d.client.Delete(ctx, path, -1)
 		switch {
@@ -233,7 +232,7 @@ func (d *deletion) delete(ctx context.Context, path string) error {
 	}
 }
 
-// tell counts what was deleted, and tells that there was an answer.
+// tell counts what was deleted and calls progress.
 func (d *deletion) tell(deleted int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// suiteRecursive: CreateAll and DeleteRecursive, while connections are cut.
+// suiteRecursive tests CreateAll and DeleteRecursive while connections are cut.
 func suiteRecursive(t *testing.T, addr string) {
 	c, ctx := dialed(t, addr, Options{BackoffMax: 20 * time.Millisecond}), awaittest.Within(t)
 	top := home(t, c)
@@ -29,7 +29,7 @@ func suiteRecursive(t *testing.T, addr string) {
 	_, _, err = c.CreateAll(ctx, sequential+"/below", nil, CreateOptions{})
 	wantCode(t, err, zk.ErrNoChildrenForEphemerals)
 
-	// What is there is left alone, where nobody may create anything.
+	// What exists is left alone, even where nobody may create anything.
 	_, _, err = c.CreateAll(ctx, top+"/locked/there", nil, CreateOptions{})
 	must(t, err)
 	locked := []zk.ACL{{Perms: zk.PermAll &^ zk.PermCreate, Identity: zk.Identity{Scheme: "world", ID: "anyone"}}}
@@ -38,7 +38,7 @@ func suiteRecursive(t *testing.T, addr string) {
 	must(t, c.createParents(ctx, top+"/locked/there", nil))
 	wantCode(t, c.createParents(ctx, top+"/locked/missing", nil), zk.ErrNoAuth)
 
-	// A chroot that nobody has made, two levels deep.
+	// A chroot two levels deep that nobody has created.
 	inside := dialed(t, addr+top+"/root/of", Options{})
 	_, _, err = inside.CreateAll(ctx, "/x/y", nil, CreateOptions{})
 	must(t, err)
@@ -46,7 +46,7 @@ func suiteRecursive(t *testing.T, addr string) {
 		t.Errorf("not below the chroot: %v", err)
 	}
 
-	// 600 more, wide and deep, and connections that break all the time.
+	// 600 more znodes, wide and deep, and connections that keep breaking.
 	end := cutting(c, 30*time.Millisecond)
 	for i := range 20 {
 		for j := range 29 {
@@ -81,7 +81,7 @@ func suiteRecursive(t *testing.T, addr string) {
 	}
 }
 
-// TestOtherErrorsEndADeletion: an ACL that protects one of many.
+// TestOtherErrorsEndADeletion has an ACL that protects one of many znodes.
 func TestOtherErrorsEndADeletion(t *testing.T) {
 	addr, _ := serveUntil(t, vfs.NewMem())
 	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)
@@ -95,11 +95,12 @@ func TestOtherErrorsEndADeletion(t *testing.T) {
 	wantCode(t, err, zk.ErrNoAuth)
 	_, _, err = c.CreateAll(ctx, "/a/b/e/f", nil, CreateOptions{})
 	wantCode(t, err, zk.ErrNoAuth)
-	_, _, err = c.CreateAll(ctx, "/a/b/c/below", nil, CreateOptions{}) // what is above need not be made
+	_, _, err = c.CreateAll(ctx, "/a/b/c/below", nil, CreateOptions{}) // no parent has to be made
 	must(t, err)
 }
 
-// TestNothingIsDeletedForAVersionThatDoesNotFit, also if it is negative: -1 alone is any.
+// TestNothingIsDeletedForAVersionThatDoesNotFit includes negative versions: only -1
+// is any.
 func TestNothingIsDeletedForAVersionThatDoesNotFit(t *testing.T) {
 	addr, _ := serveUntil(t, vfs.NewMem())
 	c, ctx := dialed(t, addr, Options{}), awaittest.Within(t)

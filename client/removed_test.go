@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestWatchesEndThoughTheirRemovalWasGivenUp: the server has removed them, and would not
-// tell of changes any more.
+// TestWatchesEndThoughTheirRemovalWasGivenUp has a server that has removed the
+// watches, and would not report changes any more.
 func TestWatchesEndThoughTheirRemovalWasGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})

@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// resolver returns a resolver whose server answers on a pipe: 192.0.2.1 for every
-// name, but for those that begin with "dead" nothing ever.
+// resolver returns a resolver whose server answers on a pipe. It answers 192.0.2.1
+// for every name, except that it never answers for names that begin with "dead".
 func resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		near, far := net.Pipe()
@@ -25,7 +25,7 @@ func resolver() *net.Resolver {
 	}}
 }
 
-// answerNames reads queries, each with a length of two bytes before it.
+// answerNames reads queries, each of which is preceded by a length of two bytes.
 func answerNames(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	for {
@@ -40,7 +40,7 @@ func answerNames(conn net.Conn) {
 		if strings.HasPrefix(string(query[13:]), "dead") {
 			continue
 		}
-		end := 12 // of the header, where the name begins
+		end := 12 // the end of the header, where the name begins
 		for query[end] != 0 {
 			end += int(query[end]) + 1
 		}
@@ -56,8 +56,9 @@ func answerNames(conn net.Conn) {
 	}
 }
 
-// TestNameWithoutAnAnswerKeepsNoOtherWaiting: all names shared five seconds, one
-// after the other, and those after it were never asked for.
+// TestNameWithoutAnAnswerKeepsNoOtherWaiting covers a bug: all names shared five
+// seconds, one after the other, and the names after the one without an answer were
+// never looked up.
 func TestNameWithoutAnAnswerKeepsNoOtherWaiting(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &Client{options: Options{Resolver: resolver()}, ctx: ctx, book: names.New(ctx, resolver().LookupHost)}
@@ -79,8 +80,8 @@ func TestNameWithoutAnAnswerKeepsNoOtherWaiting(t *testing.T) {
 	c.group.Wait()
 }
 
-// TestListThatWasReplacedWhileItWasLookedUpCountsNoMore, whichever look-up ends
-// last.
+// TestListThatWasReplacedWhileItWasLookedUpCountsNoMore must hold no matter which
+// look-up ends last.
 func TestListThatWasReplacedWhileItWasLookedUpCountsNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{}
@@ -97,7 +98,7 @@ func TestListThatWasReplacedWhileItWasLookedUpCountsNoMore(t *testing.T) {
 			t.Errorf("attached to %s", server)
 		}
 		dials := len(f.dials)
-		must(t, c.SetServers("newest:1")) // is no change
+		must(t, c.SetServers("newest:1")) // no change
 		time.Sleep(time.Second)
 		if len(f.dials) != dials {
 			t.Error("the same list again made the client connect again")

@@ -27,7 +27,7 @@ func WithRetryFor(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, retryKey{}, d)
 }
 
-// retryFor is how long a request of ctx is retried.
+// retryFor returns how long a request with this context is retried.
 func (c *Client) retryFor(ctx context.Context) time.Duration {
 	if d, ok := ctx.Value(retryKey{}).(time.Duration); ok {
 		return d
@@ -35,18 +35,18 @@ func (c *Client) retryFor(ctx context.Context) time.Duration {
 	return c.options.RetryFor
 }
 
-// patience is the time that a request may have no server. It begins when the request
-// first has none, so that all others cost no look at the clock. Its nil has no end.
+// patience is how long a request may be without a server. It begins when the request first
+// has none, so other requests need not read the clock. A nil patience has no limit.
 type patience struct {
 	c     *Client
 	ctx   context.Context
 	begun bool
 	limit time.Duration
 	until clock.Instant
-	timer clock.Timer // nil before it begins, when it has fired, and where it has no end
+	timer clock.Timer // nil before it begins, after it has fired, and without a limit
 }
 
-// spent reports whether a request is to be given up that has no server now.
+// spent reports whether a request that has no server now must be given up.
 func (p *patience) spent() bool {
 	if p == nil {
 		return false
@@ -61,8 +61,8 @@ func (p *patience) spent() bool {
 	return p.limit < 0 || p.limit > 0 && p.c.clock.Now() >= p.until
 }
 
-// fired returns a channel that is closed when the time is over, nil before it begins
-// and after stop.
+// fired returns a channel that is closed when the time is over; nil before it begins and
+// after stop.
 func (p *patience) fired() <-chan struct{} {
 	if p == nil || p.timer == nil {
 		return nil
@@ -77,11 +77,12 @@ func (p *patience) stop() {
 	}
 }
 
-// serverless reports whether a request made now would wait for a server. Client.mu
-// is held.
+// serverless reports whether a request made now would wait for a server. The caller holds
+// Client.mu.
 func (c *Client) serverless() bool { return c.err == nil && c.machine.Address() == "" }
 
-// noServer is the error of a request that has waited long enough. Client.mu is held.
+// noServer is the error of a request that has waited long enough. The caller holds
+// Client.mu.
 func (c *Client) noServer() error {
 	if c.cause == nil {
 		return fmt.Errorf("%w: %w", ErrNotRetried, zk.ErrConnectionLoss)
@@ -89,7 +90,7 @@ func (c *Client) noServer() error {
 	return fmt.Errorf("%w: %w: %w", ErrNotRetried, zk.ErrConnectionLoss, c.cause)
 }
 
-// mayPass reports whether err is a lost connection, and the same may be tried again.
+// mayPass reports whether err is a lost connection, so that the request may be tried again.
 func mayPass(err error) bool {
 	return isLoss(err) && !errors.Is(err, ErrNotRetried) && !errors.Is(err, errFirstLost)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestARequestWithoutAServerWaitsAsLongAsItMay: by the client's options, or by its
-// own context, which counts for more.
+// TestARequestWithoutAServerWaitsAsLongAsItMay takes the limit from the client's
+// options, or from the request's own context, which takes precedence.
 func TestARequestWithoutAServerWaitsAsLongAsItMay(t *testing.T) {
 	own := func(d time.Duration) func(context.Context) context.Context {
 		return func(ctx context.Context) context.Context { return WithRetryFor(ctx, d) }
@@ -20,7 +20,7 @@ func TestARequestWithoutAServerWaitsAsLongAsItMay(t *testing.T) {
 		name     string
 		retryFor time.Duration
 		own      func(context.Context) context.Context
-		wait     time.Duration // until it fails, 0 for until there is a server
+		wait     time.Duration // until it fails; 0 if it waits until there is a server
 	}{
 		{"until the context ends", 0, nil, 0},
 		{"two seconds", 2 * time.Second, nil, 2 * time.Second},
@@ -61,8 +61,8 @@ func TestARequestWithoutAServerWaitsAsLongAsItMay(t *testing.T) {
 	}
 }
 
-// TestALostRequestIsSentAgainAsLongAsItMay: a read whose connection is lost each time,
-// and found again at once.
+// TestALostRequestIsSentAgainAsLongAsItMay sends a read whose connection is lost each
+// time, and is replaced at once.
 func TestALostRequestIsSentAgainAsLongAsItMay(t *testing.T) {
 	for _, one := range []struct {
 		name     string
@@ -93,7 +93,8 @@ func TestALostRequestIsSentAgainAsLongAsItMay(t *testing.T) {
 	}
 }
 
-// TestAnAnswerIsWaitedForLongerThanAServer: the time counts while a request has none.
+// TestAnAnswerIsWaitedForLongerThanAServer checks that the time counts only while a
+// request has no server.
 func TestAnAnswerIsWaitedForLongerThanAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := make(chan struct{})
@@ -114,8 +115,8 @@ func TestAnAnswerIsWaitedForLongerThanAServer(t *testing.T) {
 	})
 }
 
-// TestCredentialWithoutAServerEndsWithItsPatience: its call outlives the connections on
-// which it was not answered.
+// TestCredentialWithoutAServerEndsWithItsPatience has a call that outlives the
+// connections on which it was not answered.
 func TestCredentialWithoutAServerEndsWithItsPatience(t *testing.T) {
 	for _, one := range []struct {
 		name     string
@@ -152,8 +153,8 @@ func TestCredentialWithoutAServerEndsWithItsPatience(t *testing.T) {
 	}
 }
 
-// TestCompositeRequestsEndWithTheirPatience: none of them goes round and round while
-// there is no server.
+// TestCompositeRequestsEndWithTheirPatience checks that none of them loops for ever
+// while there is no server.
 func TestCompositeRequestsEndWithTheirPatience(t *testing.T) {
 	for name, do := range map[string]func(context.Context, *Client) error{
 		"prove": func(ctx context.Context, c *Client) error { _, err := c.Prove(ctx, 0); return err },

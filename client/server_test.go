@@ -11,21 +11,21 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// serveUntil runs a Conclave server until stop or the test ends, and returns
-// its address.
+// serveUntil runs a Conclave server until stop is called or the test ends, and
+// returns its address.
 func serveUntil(t *testing.T, fs vfs.FS) (addr string, stop func()) {
 	t.Helper()
 	return serveWith(t, fs, func(*server.Config) {})
 }
 
-// serveWith is serveUntil with another configuration.
+// serveWith is serveUntil with a changed configuration.
 func serveWith(t *testing.T, fs vfs.FS, change func(*server.Config)) (addr string, stop func()) {
 	t.Helper()
 	return servertest.StartUntil(t, func(config *server.Config) { config.FS, config.ExtendedTypes = fs, true }, change)
 }
 
-// The best-known server that calls itself compatible gives such a client a new
-// session in silence.
+// The best-known server that claims to be compatible silently gives such a
+// client a new session.
 func TestASessionAndItsWatchesSurviveARestartOfTheServer(t *testing.T) {
 	disk := vfs.NewMem()
 	addr, stop := serveUntil(t, disk)
@@ -53,7 +53,7 @@ func TestTheSuitePassesAgainstConclave(t *testing.T) {
 	runSuite(t, addr)
 }
 
-// slow is a disk whose syncs take their time, as real ones do.
+// slow is a disk whose syncs take time, as those of real disks do.
 type slow struct{ vfs.FS }
 
 type slowFile struct{ vfs.File }

@@ -15,8 +15,8 @@ import (
 // simReplyBytesMax is the longest reply that simulated clients accept.
 const simReplyBytesMax = 16 << 10
 
-// spoil joins frames, and does harm to one of them now and then. It reports
-// whether the connection breaks after the bytes. The mutex is held.
+// spoil joins frames, and sometimes damages one of them. It reports whether the
+// connection breaks after the bytes. The mutex is held.
 func (e *simEnsemble) spoil(frames [][]byte) (out []byte, broken bool) {
 	for i, frame := range frames {
 		if !e.quiet && e.rng.IntN(150) == 0 {
@@ -36,12 +36,12 @@ func (e *simEnsemble) spoil(frames [][]byte) (out []byte, broken bool) {
 	return out, false
 }
 
-// isReply reports whether a frame answers a request of a program. Nobody can know
-// that events come in another order than they should.
+// isReply reports whether a frame answers a request of a program. If events are out
+// of order, a client has no way to know.
 func isReply(frame []byte) bool { return int32(binary.BigEndian.Uint32(frame[wire.PrefixBytes:])) > 0 }
 
-// malform returns a frame that no sound server sends. It tells no lie: what its
-// header says of a request, if it has one, is true.
+// malform returns a frame that no sound server sends. The frame does not lie: if its
+// header says something about a request, that is true.
 func (e *simEnsemble) malform(frame []byte) []byte {
 	const header = wire.PrefixBytes + wire.ReplyHeaderBytes
 	frame = bytes.Clone(frame)
@@ -50,27 +50,27 @@ func (e *simEnsemble) malform(frame []byte) []byte {
 	case kind == 0:
 		prefix(-1)
 	case kind == 1:
-		prefix(1 << 30) // and never comes
+		prefix(1 << 30) // the rest never comes
 	case kind == 2 && len(frame) > header: // ends within the body
 		frame = frame[:header+e.rng.IntN(len(frame)-header)]
 		prefix(len(frame) - wire.PrefixBytes)
 	case kind == 3: // ends within the header
 		frame = frame[:wire.PrefixBytes+e.rng.IntN(wire.ReplyHeaderBytes)]
 		prefix(len(frame) - wire.PrefixBytes)
-	case kind == 4: // of a request that nobody made
+	case kind == 4: // a reply to a request that nobody made
 		binary.BigEndian.PutUint32(frame[wire.PrefixBytes:], 1<<30)
-	case kind == 5: // an event of nothing
+	case kind == 5: // an event without content
 		frame = append(wire.AppendReply(nil, wire.ReplyHeader{Xid: -1}, nil), 1, 2, 3)
 		prefix(len(frame) - wire.PrefixBytes)
-	default: // longer than is accepted
+	default: // longer than the client accepts
 		frame = append(frame, make([]byte, simReplyBytesMax)...)
 		prefix(len(frame) - wire.PrefixBytes)
 	}
 	return frame
 }
 
-// trouble does something to a server, or to the list of servers of a client,
-// every now and then until the context ends.
+// trouble harms a server, or changes the server list of a client, from time to time
+// until the context ends.
 func (r *simRun) trouble(ctx context.Context, rng *rand.Rand) {
 	for simNap(ctx, time.Duration(rng.IntN(2*r.plan.troubleMs))*time.Millisecond) {
 		if rng.IntN(6) == 0 {
@@ -80,13 +80,13 @@ func (r *simRun) trouble(ctx context.Context, rng *rand.Rand) {
 		s := r.e.servers[rng.IntN(len(r.e.servers))]
 		lasts := time.Duration(rng.IntN(2*r.plan.troubleMs)) * time.Millisecond
 		if rng.IntN(8) == 0 {
-			lasts += time.Duration(r.plan.timeoutMs) * time.Millisecond // sessions expire
+			lasts += time.Duration(r.plan.timeoutMs) * time.Millisecond // so that sessions expire
 		}
 		r.e.harm(s, rng, lasts)
 	}
 }
 
-// harm does one thing to a server, for a time.
+// harm does one thing to a server, for the given time.
 func (e *simEnsemble) harm(s *simServer, rng *rand.Rand, lasts time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -106,7 +106,7 @@ func (e *simEnsemble) harm(s *simServer, rng *rand.Rand, lasts time.Duration) {
 	case 5:
 		during = []*bool{&s.isolated}
 		if quietly = rng.IntN(2) == 0; quietly {
-			lasts += 4 * time.Second // its clients go on, and their sessions are over
+			lasts += 4 * time.Second // its clients go on after their sessions have expired
 		}
 	case 6:
 		during = []*bool{&s.deaf, &s.silent}
@@ -132,7 +132,7 @@ func (e *simEnsemble) harm(s *simServer, rng *rand.Rand, lasts time.Duration) {
 	e.tell()
 }
 
-// heal ends all trouble. A connection that has lost bytes stays as it is.
+// heal ends all trouble. A connection that has lost bytes stays that way.
 func (e *simEnsemble) heal() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,7 +143,7 @@ func (e *simEnsemble) heal() {
 	e.tell()
 }
 
-// someServers is a list of servers, any but none.
+// someServers returns a list with at least one server.
 func (r *simRun) someServers(rng *rand.Rand) string {
 	var all []string
 	for _, s := range r.e.servers {
@@ -155,7 +155,7 @@ func (r *simRun) someServers(rng *rand.Rand) string {
 	return strings.Join(all, ",")
 }
 
-// simNap sleeps, and reports whether it has slept enough.
+// simNap sleeps, and reports whether it has slept for the whole time.
 func simNap(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

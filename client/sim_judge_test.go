@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// judge compares what clients have reported with the log of the servers.
+// judge compares what clients have reported with the servers' log.
 func (r *simRun) judge(sum *simTally) {
 	applied := map[string]map[zk.Zxid]bool{}
 	for _, txn := range r.e.log {
@@ -61,7 +61,7 @@ func (r *simRun) checkWatches(s *simSlot) {
 	}
 }
 
-// checkProven is told of every session that the servers have expired.
+// checkProven is called for every session that the servers have expired.
 func (r *simRun) checkProven(id zk.SessionID) {
 	for _, s := range r.slots {
 		c := s.present()
@@ -79,7 +79,7 @@ func (r *simRun) checkProven(id zk.SessionID) {
 	}
 }
 
-// followStates judges the states of one client.
+// followStates checks the states that one client reports.
 func (r *simRun) followStates(c *Client, s *Subscription) {
 	state, id, first := Connecting, zk.SessionID(0), true
 	for event := range s.Events() {
@@ -108,8 +108,8 @@ func (r *simRun) followStates(c *Client, s *Subscription) {
 	}
 }
 
-// followChildren watches all below /w for good, and holds what it is told against
-// the log: nothing is left out but after a mark.
+// followChildren watches everything below /w with a persistent watch, and compares
+// the events with the log: nothing is left out except after a mark.
 func (r *simRun) followChildren(c *Client) {
 	w, err := c.Watch(r.limit, "/w", zk.WatchPersistentRecursive)
 	if err != nil {
@@ -121,7 +121,7 @@ func (r *simRun) followChildren(c *Client) {
 			marked = true
 			continue
 		}
-		if event.Zxid == zk.NoZxid { // told again for another watch of this client, of the time that was missed
+		if event.Zxid == zk.NoZxid { // sent again for another watch, for the missed time
 			if !marked {
 				r.fail("a persistent watch is told of %v before it is told of the gap in front of it", event)
 			}
@@ -138,13 +138,13 @@ func (r *simRun) followChildren(c *Client) {
 		}
 		at, marked = found+1, false
 		if r.plan.thinkMs == 3 && r.events.Load()%50 == 0 {
-			time.Sleep(100 * time.Millisecond) // it falls behind
+			time.Sleep(100 * time.Millisecond) // so that it falls behind
 		}
 	}
 }
 
-// find returns where in the log of what is below /w an event is, -1 if it is
-// neither next nor after a mark.
+// find returns the position of an event in the log of what is below /w. It returns -1
+// if the event is neither the next one nor comes after a mark.
 func (r *simRun) find(event zk.Event, at int, marked bool) int {
 	r.e.mu.Lock()
 	defer r.e.mu.Unlock()

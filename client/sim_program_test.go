@@ -13,20 +13,20 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// simSlot is a program with a session, and with another one when that has ended.
+// simSlot is a program with a session, and with a new session when that has ended.
 type simSlot struct {
 	r   *simRun
 	n   int
 	rng *rand.Rand
 
-	reads bool // and never writes
+	reads bool // reads and never writes
 
 	mu      sync.Mutex
 	client  *Client
 	watches []*simWatch
 }
 
-// simWatch is a one-shot watch, and what its program had seen when it set it.
+// simWatch is a one-shot watch, with what its program had seen when it set the watch.
 type simWatch struct {
 	*Watch
 	client *Client
@@ -42,7 +42,7 @@ func (s *simSlot) present() *Client {
 	return s.client
 }
 
-// open starts a session, or goes on with one that was left.
+// open starts a session, or resumes one that was left.
 func (s *simSlot) open(resume *Session) {
 	r := s.r
 	o := Options{
@@ -65,8 +65,8 @@ func (s *simSlot) open(resume *Session) {
 	r.group.Go(func() { r.followChildren(c) })
 }
 
-// live ends the session now and then, in one way or another, and begins another
-// whenever one has ended.
+// live ends the session now and then, in one way or another, and begins a new one
+// whenever a session has ended.
 func (s *simSlot) live(ctx context.Context) {
 	for {
 		c := s.present()
@@ -88,7 +88,8 @@ func (s *simSlot) live(ctx context.Context) {
 	}
 }
 
-// simUntil waits for the channel, at most so long, and reports whether it was that.
+// simUntil waits for the channel, at most for the limit, and reports whether the
+// channel ended the wait.
 func simUntil(ctx context.Context, done <-chan struct{}, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -101,7 +102,7 @@ func simUntil(ctx context.Context, done <-chan struct{}, limit time.Duration) bo
 	return false
 }
 
-// close closes a client, which must not take long.
+// close closes a client; this must not take long.
 func (r *simRun) close(c *Client) {
 	began := time.Now()
 	_ = c.Close()
@@ -119,7 +120,7 @@ func (s *simSlot) move(servers string) {
 
 // work makes requests until the context ends.
 func (s *simSlot) work(ctx context.Context, rng *rand.Rand, worker int) {
-	var mine []string // znodes that it has created
+	var mine []string // the znodes that this worker has created
 	for n := 0; simNap(ctx, time.Duration(rng.IntN(s.r.plan.thinkMs+1))*time.Millisecond); n++ {
 		c, id := s.present(), fmt.Sprintf("%d.%d.%d", s.n, worker, n)
 		within, cancel := s.r.limit, context.CancelFunc(func() {})
@@ -147,7 +148,7 @@ func (s *simSlot) work(ctx context.Context, rng *rand.Rand, worker int) {
 		case 5:
 			_, err := c.Multi(within, SetOp(simRegister(0), []byte(id), -1), CreateOp("/w/"+id, []byte(id), CreateOptions{}))
 			s.r.wrote(id, err)
-		case 6: // fails
+		case 6: // this fails
 			_, err := c.Multi(within, SetOp(simRegister(0), []byte(id), -1), CheckOp("/none", -1))
 			s.r.wrote(id, err)
 		case 7:
@@ -170,7 +171,7 @@ func (s *simSlot) work(ctx context.Context, rng *rand.Rand, worker int) {
 	}
 }
 
-// set writes a register. A mutant sends again what may have been applied.
+// set writes a register. One mutant sends a write again that may have been applied.
 func (r *simRun) set(ctx context.Context, c *Client, rng *rand.Rand, id string) Outcome {
 	path := simRegister(rng.IntN(simRegisters))
 	_, err := c.Set(ctx, path, []byte(id), -1)
@@ -180,14 +181,14 @@ func (r *simRun) set(ctx context.Context, c *Client, rng *rand.Rand, id string) 
 	return r.wrote(id, err)
 }
 
-// pipeline submits writes at once, and waits for them afterwards.
+// pipeline submits several writes at once, and waits for them afterwards.
 func (s *simSlot) pipeline(ctx context.Context, c *Client, rng *rand.Rand, id string) {
 	var futures []*Future
 	var ids []string
 	for i := range 1 + rng.IntN(12) {
 		one := fmt.Sprint(id, ".", i)
 		r := zk.Request{Op: zk.OpCreate2, Path: "/w/" + one, Data: []byte(one), ACL: zk.OpenACL()}
-		if rng.IntN(8) == 0 { // fails
+		if rng.IntN(8) == 0 { // this fails
 			r = zk.Request{Op: zk.OpMulti, Ops: []zk.Request{r, {Op: zk.OpCheck, Path: "/none", Version: -1}}}
 		}
 		f, err := c.Submit(ctx, r)
@@ -210,7 +211,7 @@ func (s *simSlot) pipeline(ctx context.Context, c *Client, rng *rand.Rand, id st
 }
 
 // xid waits for the end of a request, and returns the number that it had on its
-// connection, 0 if it had none or nobody waits any more.
+// connection, or 0 if it had none or nobody waits for it any more.
 func (f *Future) xid(ctx context.Context) zk.Xid {
 	select {
 	case <-f.call.done:
@@ -221,8 +222,8 @@ func (f *Future) xid(ctx context.Context) zk.Xid {
 	}
 }
 
-// read reads a register. A client that had set a watch there has its event by then, if
-// the value is a newer one.
+// read reads a register. A client that had set a watch there must have its event by
+// then, if the value is newer.
 func (s *simSlot) read(ctx context.Context, c *Client, path string) {
 	_, stat, err := c.Get(ctx, path)
 	if err != nil {
@@ -237,7 +238,7 @@ func (s *simSlot) read(ctx context.Context, c *Client, path string) {
 	}
 }
 
-// told reports whether the watch has fired or has ended.
+// told reports whether the watch has fired or ended.
 func (w *simWatch) told() bool {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
@@ -281,7 +282,7 @@ func (s *simSlot) watch(ctx context.Context, c *Client, rng *rand.Rand, id strin
 	s.r.group.Go(func() { s.awaitWatch(w) })
 }
 
-// awaitWatch judges the one event of a watch.
+// awaitWatch checks the single event of a watch.
 func (s *simSlot) awaitWatch(w *simWatch) {
 	event, fired := <-w.Events()
 	s.mu.Lock()

@@ -16,18 +16,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// simEnsemble is servers with one log. What it does to clients is in
-// sim_fault_test.go; what it applies is always right, so that its log is what
-// clients are judged by.
+// simEnsemble is a set of servers with one log. What they do to clients is in
+// sim_fault_test.go. What they apply is always right, so clients are judged by that
+// log.
 type simEnsemble struct {
-	mu       sync.Mutex // guards all that is reached from here, but sockets
+	mu       sync.Mutex // guards everything that is reached from here, except sockets
 	rng      *rand.Rand
-	changed  chan struct{} // closed when a server does something else than before
-	quiet    bool          // no faults any more
+	changed  chan struct{} // closed when a server changes what it does
+	quiet    bool          // no more faults
 	servers  []*simServer
 	zxid     zk.Zxid
 	log      []simTxn
-	children []simTxn // those of them below /w
+	children []simTxn // the changes below /w
 	nodes    map[string]*simNode
 	sessions map[zk.SessionID]*simSession
 	number   zk.SessionID
@@ -55,19 +55,19 @@ type simSession struct {
 	password  zk.Password
 	timeoutMs int32
 	touched   time.Time
-	conn      *simConn // that it is attached to
+	conn      *simConn // the connection that it is attached to
 }
 
-// simServer is one server. Its connections do as it does.
+// simServer is one server, which sets how all of its connections behave.
 type simServer struct {
 	e        *simEnsemble
 	address  string
 	down     bool // refuses connections
-	hanging  bool // lets nobody connect, and says nothing about it
+	hanging  bool // lets nobody connect, and gives no answer
 	mute     bool // accepts and says nothing
 	deaf     bool // reads nothing
 	silent   bool // writes nothing
-	isolated bool // answers pings and reads, which nobody counts, and nothing else
+	isolated bool // answers only pings and reads, which prove nothing
 	conns    map[*simConn]bool
 }
 
@@ -101,13 +101,13 @@ const simRegisters = 3
 
 func simRegister(i int) string { return fmt.Sprintf("/r%d", i) }
 
-// tell wakes all who wait for a server. The mutex is held.
+// tell wakes everybody who waits for a server. The mutex is held.
 func (e *simEnsemble) tell() {
 	close(e.changed)
 	e.changed = make(chan struct{})
 }
 
-// await waits until the condition holds, which is judged with the mutex held.
+// await waits until the condition holds, which is checked with the mutex held.
 func (e *simEnsemble) await(condition func() bool) {
 	for {
 		e.mu.Lock()
@@ -173,7 +173,7 @@ func (c *simConn) serve() {
 	}
 }
 
-// end is the end of a connection, for the server.
+// end ends the connection on the server's side.
 func (c *simConn) end() {
 	e := c.s.e
 	e.mu.Lock()
@@ -183,7 +183,7 @@ func (c *simConn) end() {
 	e.mu.Unlock()
 }
 
-// frame reads one frame. While its server reads nothing it does not read either.
+// frame reads one frame. While the server reads nothing, frame reads nothing either.
 func (c *simConn) frame() ([]byte, error) {
 	c.s.e.await(func() bool { return c.ended || !c.s.deaf })
 	var prefix [4]byte
@@ -195,7 +195,7 @@ func (c *simConn) frame() ([]byte, error) {
 	return payload, err
 }
 
-// greet attaches a session, or a new one.
+// greet attaches an existing session, or starts a new one.
 func (c *simConn) greet(payload []byte) bool {
 	hello, err := wire.DecodeConnectRequest(payload)
 	if err != nil {
@@ -235,7 +235,7 @@ func (c *simConn) put(frame []byte) {
 	c.s.e.tell()
 }
 
-// write sends what is queued, and does to it what sim_fault_test.go says.
+// write sends what is queued, with the faults that sim_fault_test.go describes.
 func (c *simConn) write() {
 	defer func() { _ = c.socket.Close() }()
 	e := c.s.e
@@ -263,7 +263,7 @@ func (c *simConn) write() {
 	}
 }
 
-// take carries one request out. It reports whether the connection goes on.
+// take carries out one request. It reports whether the connection goes on.
 func (c *simConn) take(r *zk.Request, isolated bool) bool {
 	e := c.s.e
 	e.mu.Lock()

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// simPipe is one direction of a simulated connection: bytes arrive in order,
-// late and in pieces, no more than its space ahead of the reader. When it is cut,
-// any part of what is under way still arrives, or nothing does.
+// simPipe is one direction of a simulated connection: bytes arrive in order, late and
+// in pieces, and at most its space ahead of the reader. When it is cut, any part of
+// what is under way still arrives, or nothing does.
 type simPipe struct {
 	rng     *rand.Rand
 	delayMs int
@@ -20,13 +20,13 @@ type simPipe struct {
 
 	mu       sync.Mutex
 	arrived  []byte
-	way      []piece   // that has not arrived
-	flying   int       // bytes of them
-	deaf     bool      // what arrives is lost, and nobody is told
-	left     int       // of a pipe that was cut: bytes that still arrive
+	way      []piece   // not yet arrived
+	flying   int       // total length of way
+	deaf     bool      // what arrives is lost, and nobody learns of it
+	left     int       // bytes that still arrive after the pipe was cut
 	closed   error     // for the writer
-	ended    error     // for the reader, after what has arrived
-	deadline time.Time // of the reader
+	ended    error     // for the reader, after it has read what arrived
+	deadline time.Time // the reader's
 	changed  chan struct{}
 }
 
@@ -42,7 +42,7 @@ func (p *simPipe) tell() {
 	p.changed = make(chan struct{})
 }
 
-// write puts b on its way, in pieces, as there is space.
+// write puts b on its way, in pieces, as space permits.
 func (p *simPipe) write(b []byte) (int, error) {
 	written := 0
 	p.mu.Lock()
@@ -68,13 +68,14 @@ func (p *simPipe) write(b []byte) (int, error) {
 	return written, nil
 }
 
-// piece is some bytes on their way.
+// piece is a number of bytes on their way.
 type piece struct {
 	bytes []byte
 	at    time.Time
 }
 
-// fly lets a piece arrive after a while, after all before it. The mutex is held.
+// fly makes a piece arrive after a while, and after all pieces before it. The mutex
+// is held.
 func (p *simPipe) fly(b []byte) {
 	at := time.Now().Add(time.Duration(p.rng.IntN(p.delayMs+1)) * time.Millisecond)
 	if p.rng.IntN(50) == 0 {
@@ -95,7 +96,7 @@ func (p *simPipe) fly(b []byte) {
 	p.land()
 }
 
-// land takes from the way what has arrived by now. The mutex is held.
+// land moves what has arrived by now out of way. The mutex is held.
 func (p *simPipe) land() {
 	for len(p.way) > 0 && !time.Now().Before(p.way[0].at) {
 		b := p.way[0].bytes
@@ -134,7 +135,7 @@ func (p *simPipe) read(b []byte) (int, error) {
 	}
 }
 
-// await waits for a change or the deadline. The mutex is held before and after.
+// await waits for a change, or for the deadline. The mutex is held before and after.
 func (p *simPipe) await() {
 	changed := p.changed
 	var late <-chan time.Time
@@ -151,8 +152,8 @@ func (p *simPipe) await() {
 	}
 }
 
-// cut ends the pipe: the writer sees err at once, the reader after what still
-// arrives, which is all that is under way, or a part of it that may end anywhere.
+// cut ends the pipe. The writer sees err at once; the reader sees it after what still
+// arrives, which is everything under way, or a part of it that may end anywhere.
 func (p *simPipe) cut(err error, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -169,7 +170,7 @@ func (p *simPipe) cut(err error, all bool) {
 	p.tell()
 }
 
-// shut is the reader's end of the pipe: it takes nothing any more.
+// shut ends the pipe on the reader's side, which then takes nothing any more.
 func (p *simPipe) shut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,8 +183,8 @@ func (p *simPipe) shut() {
 
 var errSimReset = errors.New("connection reset by peer")
 
-// simSocket is one end of a connection. Closing may take its time, as with TLS,
-// and until it is done the socket takes bytes.
+// simSocket is one end of a connection. Closing may take some time, as with TLS;
+// until it is done, the socket takes bytes.
 type simSocket struct {
 	in, out   *simPipe
 	closing   time.Duration
@@ -203,14 +204,14 @@ func simConnect(rng *rand.Rand, delayMs int) (near, far *simSocket) {
 	return near, far
 }
 
-// reset breaks both directions, each somewhere in what is under way.
+// reset breaks both directions, each somewhere within what is under way.
 func (s *simSocket) reset() {
 	s.in.cut(errSimReset, false)
 	s.out.cut(errSimReset, false)
 }
 
-// vanish loses all that is sent from now on, in one direction or both, and tells
-// nobody.
+// vanish silently loses everything that is sent from now on, in one direction or
+// both.
 func (s *simSocket) vanish(in, out bool) {
 	for p, chosen := range map[*simPipe]bool{s.in: in, s.out: out} {
 		p.mu.Lock()

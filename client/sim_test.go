@@ -23,34 +23,33 @@ var (
 	simSeed  = flag.Uint64("seed", 0, "the first seed")
 )
 
-// TestWholeClientUnderFaults runs whole clients, with their goroutines, sockets
-// and timers, on virtual time, against servers that do what is wrong with servers.
-// A seed decides the plan, every delay and every fault; the order of goroutines
-// that are ready at one instant is the scheduler's, so that a seed that has failed
-// may need a few runs to fail again.
+// TestWholeClientUnderFaults runs whole clients, with their goroutines, sockets and
+// timers, on virtual time, against servers that do what faulty servers do. A seed
+// decides the plan, every delay and every fault. The order of goroutines that are
+// ready at the same instant is the scheduler's, so a seed that has failed may need a
+// few runs to fail again.
 //
-// What is explored, in the 2 to 7 virtual seconds that a run has trouble: 1 to 3
-// servers, 2 to 4 programs with three workers each, one of which may only read,
-// which set, create (plain, ephemeral, protected, in pipelines), delete, change
-// several znodes at once, read, watch once and for good, give up requests, move
-// to other servers, close, detach and resume; bytes that come late and in pieces;
-// connections that break anywhere in what is under way, of either direction, that
-// lose everything silently, in one direction or both, and that take their
-// time to close; writes that arrive after their client has given the connection
-// up; servers that refuse, that do not answer a dial, that accept and say
-// nothing, read nothing, write nothing, are partitioned from their leader and
-// answer pings and reads only, for longer than a session lasts too; replies out
-// of order, truncated, too short, too long, of negative or boundless length, to
-// nobody, and events that are none.
+// This is what runs explore, in the 2 to 7 virtual seconds of trouble that each has.
+// There are 1 to 3 servers, and 2 to 4 programs with three workers each, one of which
+// may only read. The workers set, create (plain, ephemeral, protected, in pipelines),
+// delete, change several znodes at once, read, set one-shot and persistent watches,
+// give up requests, move to other servers, close, detach and resume. Bytes come late
+// and in pieces. Connections break anywhere in what is under way, in either
+// direction; they lose everything silently, in one direction or both; and they take
+// their time to close. Writes arrive after their client has given the connection up.
+// Servers refuse connections, do not answer a dial, accept and say nothing, read
+// nothing, write nothing, or are partitioned from their leader and answer only pings
+// and reads, also for longer than a session lasts. Replies come out of order,
+// truncated, too short, too long, of negative or boundless length, or answer no
+// request, and some events have no content.
 //
-// What is judged: a request reported as not applied is never in the log of the
-// servers, one reported as applied is there once, and one of unknown fate at
-// most once; a one-shot watch fires once, before its client reads what it
-// reports, and none is lost; a persistent watch skips nothing but where it says
-// so; states come in an order that makes sense, of one session; no session is
-// expired that ProvenUntil vouches for; nobody waits for ever, Close does not
-// take long, every program writes again once all is well, and nothing is left
-// running.
+// This is what is judged. A request that was reported as not applied is never in the
+// servers' log, a request reported as applied is there once, and a request of unknown
+// fate at most once. A one-shot watch fires once, before its client reads what it
+// reports, and none is lost; a persistent watch skips nothing except where it says
+// so. States come in an order that makes sense for one session. No session expires
+// while ProvenUntil vouches for it. Nobody waits for ever, Close does not take long,
+// every program writes again once all is well, and nothing is left running.
 //
 //	go test ./client -run WholeClient -seeds 5000
 //	go test ./client -run WholeClient -seed 17 -seeds 1 -count 20
@@ -75,22 +74,22 @@ type simMutant int
 
 const (
 	simSound simMutant = iota
-	// simGhostWrite sends a write that was reported as not applied, on the
-	// connection that is being closed, as a writer did that had been woken before.
+	// simGhostWrite sends a write that was reported as not applied on the connection
+	// that is being closed, as a writer did that had been woken before.
 	simGhostWrite
 	// simUnknownSentAgain sends a write of unknown fate again.
 	simUnknownSentAgain
-	// simWatchLost loses events of watches now and then.
+	// simWatchLost sometimes loses events of watches.
 	simWatchLost
 	// simProvenByConnection takes a connection for a proof of the session.
 	simProvenByConnection
 )
 
-// TestWholeClientFindsMutants puts bugs back, each of which must be found, and
-// reported by its own text.
+// TestWholeClientFindsMutants puts bugs back. Each of them must be found, and
+// reported with its own text.
 func TestWholeClientFindsMutants(t *testing.T) {
 	if underRace {
-		return // it is about seeds, not about goroutines
+		return // this test is about seeds, not about goroutines
 	}
 	for mutant, want := range map[simMutant]struct{ name, text, what string }{
 		simGhostWrite: {"ghost-write", "was reported as not applied, and is 1 times in the log",
@@ -116,10 +115,10 @@ func TestWholeClientFindsMutants(t *testing.T) {
 	}
 }
 
-// simTally says what runs have met.
+// simTally counts what the runs have encountered.
 type simTally struct {
 	applied, notApplied, unknown int
-	unsent                       int // calls that had their place on a connection and never left
+	unsent                       int // calls that had a place on a connection and were never sent
 	lost                         int // sessions
 	events                       int
 }
@@ -163,7 +162,8 @@ func simPlay(t *testing.T, seed uint64, mutant simMutant, sum *simTally) (wrong 
 	return wrong
 }
 
-// play lets programs work while there is trouble, ends it, and ends them.
+// play lets programs work while there is trouble, ends the trouble, and then ends the
+// programs.
 func (r *simRun) play(rng *rand.Rand) {
 	r.e = newSimEnsemble(rand.New(rand.NewPCG(rng.Uint64(), 0)), r.plan.servers)
 	r.e.watchLost = r.mutant == simWatchLost
@@ -201,7 +201,7 @@ func (r *simRun) play(rng *rand.Rand) {
 	for _, s := range r.slots {
 		s.last()
 	}
-	time.Sleep(10 * time.Second) // what is late arrives
+	time.Sleep(10 * time.Second) // for what arrives late
 	for _, s := range r.slots {
 		r.checkWatches(s)
 	}
@@ -221,7 +221,7 @@ func (r *simRun) fail(format string, args ...any) {
 	r.wrong = append(r.wrong, fmt.Sprintf("%v: ", time.Since(r.start))+fmt.Sprintf(format, args...))
 }
 
-// wrote notes what the client has reported of a write.
+// wrote notes what the client has reported about a write.
 func (r *simRun) wrote(id string, err error) Outcome {
 	outcome := OutcomeOf(err)
 	r.mu.Lock()
@@ -247,7 +247,7 @@ func (r *simRun) linkOf(c *Client) *link {
 	return c.link
 }
 
-// ghost is the mutant that sends what was reported as not applied.
+// ghost is the mutant that sends a write that was reported as not applied.
 func (r *simRun) ghost(l *link, xid zk.Xid, id string) {
 	if r.mutant != simGhostWrite || l == nil {
 		return
@@ -261,8 +261,8 @@ func (r *simRun) ghost(l *link, xid zk.Xid, id string) {
 	}
 }
 
-// simClock is the clock of a bubble. It lets others run where the client reads it,
-// which is where it holds its lock.
+// simClock is the clock of a bubble. It lets others run whenever the client reads it,
+// which is while the client holds its lock.
 type simClock struct{ goClock }
 
 var simReads atomic.Uint64

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// multi applies all or none. Its header says OK either way, as Apache's does.
+// multi applies all writes or none. Its header says OK either way, as Apache's does.
 func (e *simEnsemble) multi(session zk.SessionID, ops []zk.Request) []zk.Result {
 	subs := make([]zk.Result, len(ops))
 	for i := range ops {
@@ -51,7 +51,7 @@ func (e *simEnsemble) check(r *zk.Request) zk.Code {
 	return zk.OK
 }
 
-// apply does a write that check has let pass.
+// apply carries out a write that check has let pass.
 func (e *simEnsemble) apply(session zk.SessionID, r *zk.Request, result *zk.Result) {
 	switch {
 	case r.Op.IsCreate():
@@ -90,7 +90,7 @@ func (e *simEnsemble) childChanged(parent *simNode) {
 	parent.stat.Cversion++
 }
 
-// look answers what changes nothing, and arms its watch.
+// look answers requests that change nothing, and arms their watches.
 func (c *simConn) look(r *zk.Request, result *zk.Result) zk.Code {
 	node := c.s.e.nodes[r.Path]
 	switch r.Op {
@@ -133,7 +133,7 @@ func (e *simEnsemble) closeSession(id zk.SessionID) {
 	delete(e.sessions, id)
 }
 
-// expire ends the sessions of which nothing was received.
+// expire ends the sessions whose clients have been silent for too long.
 func (e *simEnsemble) expire() {
 	e.mu.Lock()
 	var over []zk.SessionID

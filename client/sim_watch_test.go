@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// note logs a change and tells all who watch, on every connection, before
-// anything that shows it can be said there. The mutex is held.
+// note logs a change and notifies all connections that watch it, before they
+// can receive anything that shows the change. The mutex is held.
 func (e *simEnsemble) note(txn simTxn) {
 	e.log = append(e.log, txn)
 	if strings.HasPrefix(txn.path, "/w/") {
@@ -24,7 +24,7 @@ func (e *simEnsemble) note(txn simTxn) {
 	}
 }
 
-// changed tells a connection of a change that it watches, once.
+// changed notifies a connection once of a change that it watches.
 func (c *simConn) changed(kind zk.EventType, path string) {
 	told := false
 	if kind != zk.EventNodeChildrenChanged && c.data[path] {
@@ -47,8 +47,8 @@ func (c *simConn) changed(kind zk.EventType, path string) {
 	}
 }
 
-// rearm arms watches on a new connection, and tells at once of what has changed
-// since the client saw something last. The mutex is held.
+// rearm arms watches on a new connection, and reports at once what has changed
+// since the zxid that the client saw last. The mutex is held.
 func (c *simConn) rearm(set *zk.SetWatches) {
 	e := c.s.e
 	fire := func(kind zk.EventType, path string) {

@@ -46,7 +46,7 @@ type Subscription struct {
 	events chan SessionEvent
 }
 
-// subscriptionEvents is how many states are kept for a reader that is behind.
+// subscriptionEvents is how many states are kept for a slow reader.
 const subscriptionEvents = 16
 
 // Subscribe follows the session's state from now on; the first event is the current state. A
@@ -80,8 +80,8 @@ func (s *Subscription) Close() {
 	}
 }
 
-// put adds an event, in place of the oldest if there is no space. Client.mu is
-// held, so nobody else puts.
+// put adds an event; if there is no space, it replaces the oldest one. The caller holds
+// Client.mu, so there is only one sender.
 func (s *Subscription) put(event SessionEvent) {
 	for {
 		select {
@@ -101,7 +101,7 @@ func (c *Client) sessionEvent(state State, err error) SessionEvent {
 	return SessionEvent{state, id, c.machine.Address(), err}
 }
 
-// enterState tells everybody. Client.mu is held.
+// enterState reports a new state to all subscribers. The caller holds Client.mu.
 func (c *Client) enterState(state State, err error) {
 	event := c.sessionEvent(state, err)
 	c.tellState(event)

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The suite is run against every real server there is: Conclave's own in
-// server_test.go, Apache's in apache_test.go (build tag interop).
+// The suite runs against every kind of real server: Conclave's own in server_test.go, Apache's in
+// apache_test.go (build tag interop).
 var suite = []struct {
 	name string
 	run  func(*testing.T, string)
@@ -58,7 +58,7 @@ func dialed(t *testing.T, servers string, o Options) *Client {
 	return c
 }
 
-// home makes a znode of the test's own and returns its path.
+// home creates a znode for the test and returns its path.
 func home(t *testing.T, c *Client) string {
 	t.Helper()
 	path, _, err := c.Create(awaittest.Within(t), "/suite-", nil, CreateOptions{Mode: zk.PersistentSequential})
@@ -292,8 +292,8 @@ func suiteOneShot(t *testing.T, addr string) {
 	wantCode(t, err, zk.ErrNoNode)
 }
 
-// Two clients: servers before 3.9 keep one mode for a connection and a path, so
-// that the second watch would replace the first.
+// Two clients are needed: servers before 3.9 keep one mode for each connection and path, so the
+// second watch would replace the first.
 func suitePersistent(t *testing.T, addr string) {
 	c, other, ctx := dialed(t, addr, Options{}), dialed(t, addr, Options{}), awaittest.Within(t)
 	top := home(t, c)
@@ -379,8 +379,8 @@ func cut(c *Client) {
 	}
 }
 
-// cutting cuts the connection of a client again and again, more and more seldom: a machine
-// that is so busy that little is done between two cuts gets on, too.
+// cutting cuts a client's connection again and again, at growing intervals, so that a machine so
+// busy that little is done between two cuts makes progress too.
 func cutting(c *Client, pause time.Duration) (end func()) {
 	stop := make(chan struct{})
 	var cutter sync.WaitGroup
@@ -435,7 +435,7 @@ func suiteClose(t *testing.T, addr string) {
 	must(t, err)
 	must(t, c.Close())
 	wantEvent(t, gone, zk.EventNodeDeleted, top+"/e")
-	for range w.Events() { // its own end may be told or not
+	for range w.Events() { // its own end may be reported or not
 	}
 	if !errors.Is(w.Err(), zk.ErrClosing) {
 		t.Errorf("watch ended by %v", w.Err())
@@ -459,7 +459,7 @@ func suiteRearm(t *testing.T, addr string) {
 	cut(c)
 	_, _, err = other.Create(ctx, top+"/a", nil, CreateOptions{})
 	must(t, err)
-	wantEvent(t, children, zk.EventNodeChildrenChanged, top) // perhaps while nobody was there
+	wantEvent(t, children, zk.EventNodeChildrenChanged, top) // possibly while nobody was connected
 	for event := range plain.Events() {
 		if event.Type == zk.EventNone {
 			break
@@ -549,8 +549,8 @@ func suiteProtected(t *testing.T, addr string) {
 	}
 }
 
-// suiteOutcomes creates znodes of different names while connections are cut, by
-// themselves and pipelined, and then looks which of them are there.
+// suiteOutcomes creates znodes with different names while connections are cut, one by one and
+// pipelined, and then checks which of them exist.
 func suiteOutcomes(t *testing.T, addr string) {
 	c, ctx := dialed(t, addr, Options{BackoffMax: 5 * time.Millisecond}), awaittest.Within(t)
 	top := home(t, c)
@@ -609,10 +609,9 @@ func suiteOutcomes(t *testing.T, addr string) {
 	t.Logf("%d applied, %d not, %d unknown", count[Applied], count[NotApplied], count[Unknown])
 }
 
-// suiteFormer sends a create, cuts the connection under it, and looks for the
-// znode from the next connection of the session, after a sync. What is not
-// there then must never come: a program that looks for a create whose reply was
-// lost would create it twice.
+// suiteFormer sends a create, cuts the connection under it, and looks for the znode from the next
+// connection of the session, after a sync. A znode that is not there then must never appear: a
+// program that looks for a create whose reply was lost would create it twice.
 func suiteFormer(t *testing.T, addr string) {
 	c, ctx := dialed(t, addr, Options{BackoffMin: time.Millisecond, BackoffMax: time.Millisecond}), awaittest.Within(t)
 	top := home(t, c)

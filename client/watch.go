@@ -21,7 +21,7 @@ type Watch struct {
 	c      *Client
 	path   string // as the program gave it
 	inner  clientsession.Watch
-	events chan zk.Event // with one place more than limit, for the mark of a gap
+	events chan zk.Event // capacity limit + 1: one place for the mark of a gap
 	limit  int
 	ended  bool  // guarded by Client.mu
 	err    error // guarded by Client.mu
@@ -63,19 +63,18 @@ func (w *Watch) Close() {
 	}
 }
 
-// notify delivers an event. Client.mu is held, so there is one sender, and what
-// it finds full can only become emptier.
+// notify delivers an event. The caller holds Client.mu, so there is one sender, and the
+// channel can only become emptier in the meantime.
 //
-// The last place of a persistent watch's channel is for the mark of a gap: an
-// event that finds all others taken puts the mark there, and while the mark
-// waits, it stands for all further events as well, for the reader will read the
-// mark after they happened.
+// The last place in the channel of a persistent watch is for the mark of a gap. If all
+// other places are taken, the mark is put there. While it is there, it also stands for all
+// further events, because the reader will read the mark after they have happened.
 func (w *Watch) notify(event zk.Event) {
 	if w.ended {
 		return
 	}
 	event.Path = w.c.relative(event.Path)
-	waiting := len(w.events) // looked at once: the reader takes some meanwhile
+	waiting := len(w.events) // read once, because the reader may take some meanwhile
 	switch {
 	case w.inner.Kind.OneShot():
 		w.events <- event
@@ -91,7 +90,7 @@ func (w *Watch) notify(event zk.Event) {
 	}
 }
 
-// end closes the channel. Client.mu is held.
+// end closes the channel. The caller holds Client.mu.
 func (w *Watch) end(err error) {
 	if w.ended {
 		return

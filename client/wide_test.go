@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestDirectoryThatIsTooWideToBeListedIsDeleted by a client whose replies are shorter than
-// its list, and than a page of its list: at the top, and below.
+// TestDirectoryThatIsTooWideToBeListedIsDeleted has a client that refuses replies as long as the
+// list of children, or even as a page of it. There is such a directory at the top and below.
 func TestDirectoryThatIsTooWideToBeListedIsDeleted(t *testing.T) {
 	addr, _ := serveUntil(t, vfs.NewMem())
 	c, ctx := dialed(t, addr, Options{ReplyBytesMax: 2000}), awaittest.Within(t)
@@ -32,8 +32,8 @@ func TestDirectoryThatIsTooWideToBeListedIsDeleted(t *testing.T) {
 	}
 }
 
-// TestPagesOfAWideDirectoryBeginAgainWhereTheServerIsAnother, and where there are none the
-// error says that the list is too long.
+// TestPagesOfAWideDirectoryBeginAgainWhereTheServerIsAnother also checks that the error says that
+// the list is too long if the server has no pages.
 func TestPagesOfAWideDirectoryBeginAgainWhereTheServerIsAnother(t *testing.T) {
 	for what, known := range map[string]bool{"a server of Conclave's": true, "another": false} {
 		t.Run(what, func(t *testing.T) {

@@ -21,7 +21,7 @@ type CreateOptions struct {
 	Shared bool
 }
 
-// createRequest checks and makes the request for a path of the program.
+// createRequest checks the options and returns the request, with a path of the program.
 func createRequest(path string, data []byte, o CreateOptions) (zk.Request, error) {
 	r := zk.Request{Op: zk.OpCreate2, Path: path, Data: data, ACL: o.ACL, Mode: o.Mode, TTL: -1}
 	if r.ACL == nil {

@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// alarm keeps all timers of the process, so that thousands of leaderships take one
-// file descriptor and one goroutine, not one for each. It is set for the earliest
-// of its timers, or for one that was stopped meanwhile, which costs one look.
+// alarm keeps all timers of the process, so that thousands of leaderships share one
+// file descriptor and one goroutine. It is set for its earliest timer. If that timer
+// has been stopped, the alarm goes off for nothing, which is cheap.
 type alarm struct {
 	mu     sync.Mutex
 	timers timers
-	armed  Instant // for when it is set, 0 for not at all
+	armed  Instant // when it goes off, 0 if it is not set
 	device device
-	sleep  *time.Timer // where there is no device
+	sleep  *time.Timer // used where there is no device
 }
 
 // alarmOfAll serves System().
@@ -43,8 +43,8 @@ func (a *alarm) arm() {
 	if a.device.set(a.armed, a.goOff) {
 		return
 	}
-	// No file descriptor left is no reason to lose a deadline: Go's timers are
-	// late by the length of a suspension, and otherwise as good.
+	// Running out of file descriptors must not cost a deadline. Go's timers are as
+	// good, except that they are late by the length of a suspension.
 	if left := a.armed.Sub(now()); a.sleep == nil {
 		a.sleep = time.AfterFunc(left, a.goOff)
 	} else {
@@ -52,7 +52,7 @@ func (a *alarm) arm() {
 	}
 }
 
-// goOff fires what is due. That may be nothing.
+// goOff fires the timers that are due, if there are any.
 func (a *alarm) goOff() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -63,12 +63,12 @@ func (a *alarm) goOff() {
 	a.arm()
 }
 
-// timer is one of the alarm's, which owns its index.
+// timer is a timer of the alarm, whose mutex guards its index.
 type timer struct {
 	alarm *alarm
 	at    Instant
 	fired chan struct{}
-	index int // among the timers, outside when it has fired or was stopped
+	index int // in the heap; outside once it has fired or was stopped
 }
 
 const outside = -1
@@ -83,7 +83,7 @@ func (t *timer) Stop() {
 	}
 }
 
-// timers is a heap, the earliest first.
+// timers is a heap with the earliest timer first.
 type timers []*timer
 
 func (h timers) Len() int           { return len(h) }
@@ -94,14 +94,14 @@ func (h timers) Swap(i, j int) {
 	h[i].index, h[j].index = i, j
 }
 
-// Push is heap's.
+// Push implements heap.Interface.
 func (h *timers) Push(one any) {
 	t := one.(*timer)
 	t.index = len(*h)
 	*h = append(*h, t)
 }
 
-// Pop is heap's.
+// Pop implements heap.Interface.
 func (h *timers) Pop() any {
 	last := len(*h) - 1
 	t := (*h)[last]

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestTimersOfAnAlarmFireInTheirOrder: some are stopped, from other goroutines, and
-// none fires early or twice (closing a channel again would panic).
+// TestTimersOfAnAlarmFireInTheirOrder stops some of the timers from other goroutines.
+// No timer fires early or twice: closing a channel twice would panic.
 func TestTimersOfAnAlarmFireInTheirOrder(t *testing.T) {
 	var a alarm
 	random := rand.New(rand.NewPCG(1, 2))
@@ -36,8 +36,8 @@ func TestTimersOfAnAlarmFireInTheirOrder(t *testing.T) {
 	}
 }
 
-// TestEarlierTimerIsNotHeldUpByALaterOne, by one that was stopped, or by itself when
-// it comes again.
+// TestEarlierTimerIsNotHeldUpByALaterOne sets an earlier timer three times, beside a
+// later timer and one that was stopped.
 func TestEarlierTimerIsNotHeldUpByALaterOne(t *testing.T) {
 	var a alarm
 	late, stopped := a.timer(now().Add(time.Hour)), a.timer(now().Add(time.Millisecond))

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Values of linux/time.h and linux/timerfd.h that package syscall lacks.
+// Constants of linux/time.h and linux/timerfd.h that package syscall lacks.
 const (
 	clockBoottime  = 7
 	timerAbsolute  = 1
@@ -20,8 +20,8 @@ type itimerspec struct {
 	value    syscall.Timespec
 }
 
-// now reads CLOCK_BOOTTIME. Every kernel since 2.6.39 has it; the answer to a
-// kernel that refuses is Go's clock, for the whole life of the process.
+// now reads CLOCK_BOOTTIME, which every kernel since 2.6.39 has. If the kernel
+// refuses, the process uses Go's clock for the rest of its life.
 func now() Instant {
 	var ts syscall.Timespec
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clockBoottime,
@@ -34,15 +34,15 @@ func now() Instant {
 
 var processStart = time.Now()
 
-// device is a timerfd on CLOCK_BOOTTIME: it goes off at once after a resume, where
-// Go's timers would first sleep out the rest of their time.
+// device is a timerfd on CLOCK_BOOTTIME. It goes off at once after a resume, whereas
+// Go's timers would first sleep for the rest of their time.
 type device struct {
-	file *os.File // nil until one could be opened
-	fd   uintptr  // of the file, which stays open for the life of the process
+	file *os.File // nil until it has been opened
+	fd   uintptr  // of file, which stays open for the life of the process
 }
 
-// set has the function called at the instant, and at no other any more. It returns
-// false if there is no device.
+// set makes the device call the function at the given instant, in place of any
+// instant set before. It returns false if there is no device.
 func (d *device) set(at Instant, call func()) bool {
 	if d.file == nil && !d.open(call) {
 		return false
@@ -54,8 +54,8 @@ func (d *device) set(at Instant, call func()) bool {
 	return errno == 0
 }
 
-// open makes the device, and the goroutine that waits for it as long as the process
-// runs.
+// open creates the device, and a goroutine that waits for it for the life of the
+// process.
 func (d *device) open(call func()) bool {
 	fd, _, errno := syscall.Syscall(syscall.SYS_TIMERFD_CREATE, clockBoottime,
 		timerNonblock|timerCloseExec, 0)

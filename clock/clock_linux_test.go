@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestTimersTakeOneFileDescriptor: an elector has two, and a member of a group may
-// lead thousands of elections.
+// TestTimersTakeOneFileDescriptor matters because an elector has two timers, and a
+// member of a group may lead thousands of elections.
 func TestTimersTakeOneFileDescriptor(t *testing.T) {
 	open := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")
@@ -20,7 +20,7 @@ func TestTimersTakeOneFileDescriptor(t *testing.T) {
 	first := System().Timer(now().Add(time.Hour))
 	defer first.Stop()
 	before := open()
-	for i := range 1000 { // each earlier than all before it, so that each sets the alarm
+	for i := range 1000 { // each is earlier than all before it, so each sets the alarm
 		one := System().Timer(now().Add(time.Hour - time.Duration(i+1)*time.Second))
 		defer one.Stop()
 	}
@@ -29,7 +29,8 @@ func TestTimersTakeOneFileDescriptor(t *testing.T) {
 	}
 }
 
-// TestTimerFiresThoughNoFileDescriptorIsLeft, and there is one again later.
+// TestTimerFiresThoughNoFileDescriptorIsLeft also checks that a device is opened once
+// there are file descriptors again.
 func TestTimerFiresThoughNoFileDescriptorIsLeft(t *testing.T) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

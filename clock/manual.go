@@ -38,7 +38,7 @@ func (m *Manual) Advance(d time.Duration) {
 	}
 }
 
-// Next returns the instant of the earliest timer set, and false if there is none.
+// Next returns the instant of the earliest timer that is set, or false if there is none.
 func (m *Manual) Next() (Instant, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -52,7 +52,7 @@ func (m *Manual) Next() (Instant, bool) {
 	return next, found
 }
 
-// Await returns when the earliest timer set is at the given instant, so a test can wait until the
+// Await returns when the earliest timer is set for the given instant, so a test can wait until the
 // code under test has set its timer before it moves the clock.
 func (m *Manual) Await(at Instant) {
 	for {

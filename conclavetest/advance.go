@@ -8,10 +8,10 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// Advance moves the clock of the servers. The servers see all of that time: those that reach each
-// other stay connected, and those that are partitioned miss each other. Sessions of Client stay
-// alive; all others are silent during that time, and expire when their timeout has passed. A
-// minute takes about a quarter of a second.
+// Advance moves the servers' clock. The servers experience all of that time: those that can reach
+// each other stay connected, and those that are partitioned miss each other. The sessions of
+// clients made by Client stay alive; all other sessions are silent during that time, and expire
+// once their timeout has passed. Advancing by a minute takes about a quarter of a second.
 func (e *Ensemble) Advance(d time.Duration) {
 	e.t.Helper()
 	e.journal.note("the clock is moved by %v", d)
@@ -32,18 +32,17 @@ func (e *Ensemble) Advance(d time.Duration) {
 	e.keepAlive()
 }
 
-// pulseTime bounds the wait for one pulse, by the real clock: after it the servers are
-// taken not to reach each other. It is far above what a pulse takes on a busy machine,
-// where two that are missed would end a leadership. When one was waited for in vain, those
-// that come after it are given less.
+// pulseTime limits the wait for one pulse, by the real clock. After it, the servers are taken to be
+// out of each other's reach. The limit is far above what a pulse takes on a busy machine, where two
+// missed pulses would end a leadership. After a wait in vain, the following pulses get less time.
 const (
 	pulseTime      = time.Second
 	pulseAgainTime = 100 * time.Millisecond
 )
 
-// pulse waits until the leader and its learners have reached each other since the
-// clock was moved, if there is a leader and enough of them are there. It reports whether
-// they have.
+// pulse waits until the leader and its learners have reached each other since the clock was moved.
+// It does not wait if there is no leader and too few servers run to elect one. It reports whether
+// the wait succeeded.
 func (e *Ensemble) pulse(wait time.Duration) bool {
 	from := e.clock.Now().Millis()
 	for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(pause) {
@@ -69,8 +68,8 @@ func (e *Ensemble) mayElect() bool {
 	return 2*running > e.opts.servers
 }
 
-// inTouch reports whether a leader and those near it have reached each other since
-// then, by their clock.
+// inTouch reports whether the leader and the servers near it have reached each other since the
+// given time, by their clock.
 func (e *Ensemble) inTouch(leader int, fromMs int64) bool {
 	for _, s := range e.near(leader) {
 		st := s.Status()
@@ -100,7 +99,7 @@ func (e *Ensemble) reaches(a, b int) bool {
 	return e.local.Server(b) != nil && !e.cuts[[2]int{min(a, b), max(a, b)}]
 }
 
-// keepAliveEvery is how far the clock may move until every client must have pinged.
+// keepAliveEvery returns how far the clock may move before every client must ping again.
 func (e *Ensemble) keepAliveEvery() time.Duration {
 	every := time.Duration(1<<63 - 1)
 	for _, c := range e.clients {
@@ -111,15 +110,15 @@ func (e *Ensemble) keepAliveEvery() time.Duration {
 	return every
 }
 
-// keepAlive has the clients of Client ping their servers. One that is not
-// connected is left alone: its session may expire.
+// keepAlive makes the clients of Client ping their servers. A client that is not connected is left
+// alone: its session may expire.
 func (e *Ensemble) keepAlive() {
 	for _, c := range e.clients {
 		if c.State() != client.Connected {
 			continue
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), pulseTime)
-		_, _, _ = c.Exists(ctx, "/") // what counts is that it was asked
+		_, _, _ = c.Exists(ctx, "/") // only the request matters, not its answer
 		cancel()
 	}
 }

@@ -7,14 +7,13 @@ import (
 	"github.com/conclave-project/conclave/clock"
 )
 
-// movable is a clock that runs like that of this machine, plus what it was
-// moved.
+// movable is the clock of this machine plus the offset by which it was moved.
 type movable struct {
 	base clock.Clock
 
 	mu     sync.Mutex
 	offset time.Duration
-	timers map[*timer]struct{} // those that may still fire
+	timers map[*timer]struct{} // the timers that may still fire
 }
 
 func newMovable() *movable {
@@ -30,14 +29,14 @@ func (m *movable) Now() clock.Instant {
 
 func (m *movable) now() clock.Instant { return m.base.Now().Add(m.offset) }
 
-// wall is the date by this clock.
+// wall returns the date by this clock.
 func (m *movable) wall() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return time.Now().Add(m.offset)
 }
 
-// advance moves the clock, and fires what is due then.
+// advance moves the clock, and fires the timers that are then due.
 func (m *movable) advance(d time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -58,8 +57,7 @@ func (m *movable) Timer(at clock.Instant) clock.Timer {
 	return t
 }
 
-// timer fires when its clock has come to its instant. The clock's mutex guards
-// it.
+// timer fires when its clock reaches its instant. The clock's mutex guards it.
 type timer struct {
 	clock *movable
 	at    clock.Instant
@@ -67,7 +65,7 @@ type timer struct {
 	fired chan struct{}
 }
 
-// arm fires a timer that is due, and else has it looked at again when it may be.
+// arm fires the timer if it is due, and otherwise schedules the next check.
 func (t *timer) arm() {
 	left := t.at.Sub(t.clock.now())
 	if left > 0 {

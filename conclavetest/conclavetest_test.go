@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// put writes until it is done: a write whose leader is killed may be lost.
+// put retries until the write succeeds: a write whose leader is killed may be lost.
 func put(t *testing.T, c *client.Client, path, data string) {
 	t.Helper()
 	ctx := awaittest.Within(t)
@@ -74,8 +74,8 @@ func TestObserversServeWithoutAVote(t *testing.T) {
 	e.WaitSynced()
 }
 
-// A leader that is partitioned from the others is replaced, and what they do
-// meanwhile it learns when the cut is healed.
+// A leader that is partitioned from the others is replaced. When the cut is healed,
+// it learns what they did in the meantime.
 func TestCutLeaderIsReplacedAndComesBack(t *testing.T) {
 	e := Start(t)
 	first := e.Leader()
@@ -126,8 +126,9 @@ func TestExpiredSessionLosesItsEphemeralsAndLearnsOfIt(t *testing.T) {
 	}
 }
 
-// longTicks has servers miss each other after 25 s only. The clock goes on while a
-// machine is stalled, which must be no silence where the leader is to stay.
+// longTicks makes servers miss each other only after 25 s. The clock goes on while a
+// machine is stalled, and that must not count as silence in tests whose leader must
+// stay.
 var longTicks = TickTime(5 * time.Second)
 
 func TestClockExpiresSilentSessionsAndKeepsTheOthers(t *testing.T) {
@@ -204,7 +205,7 @@ func TestMovedTimersFireWhenTheirTimeHasCome(t *testing.T) {
 	}
 }
 
-// failing is a test that has failed, and keeps what it prints.
+// failing is a test that has failed; it records what is logged to it.
 type failing struct {
 	testing.TB
 	cleanup []func()
@@ -245,7 +246,7 @@ func TestJournalKeepsTheLastLines(t *testing.T) {
 	}
 }
 
-// talking is a test that must not be spoken to once it has ended.
+// talking is a test to which nothing may be logged once it has ended.
 type talking struct {
 	testing.TB
 	cleanup []func()

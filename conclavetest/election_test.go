@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// Candidates that never stop, on servers whose leader is killed again and again:
-// never two lead at a time, and the token only grows.
+// Candidates that never stop campaign on servers whose leader is killed again and
+// again. Two of them never lead at the same time, and the token only grows.
 func TestElectionsSurviveTheServersLeaders(t *testing.T) {
 	e := Start(t)
 	ctx, stop := context.WithCancel(awaittest.Within(t))

@@ -15,10 +15,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// patience is how long a method waits for what it promises, by the real clock.
+// patience is how long a method waits for what it promises to happen, by the real clock.
 const patience = 20 * time.Second
 
-// pause is between two looks at what is not told by itself.
+// pause is the interval between two looks at a state that does not announce its changes.
 const pause = 200 * time.Microsecond
 
 // Ensemble is a running ensemble. Its servers are numbered from 1.
@@ -29,7 +29,7 @@ type Ensemble struct {
 	clock   *movable
 	journal *journal
 	cuts    map[[2]int]bool
-	clients []*client.Client // of Client: the clock is moved no faster than they can follow
+	clients []*client.Client // made by Client: the clock is moved no faster than they can follow
 }
 
 // Start starts an ensemble and returns when all its servers serve. The ensemble ends with the
@@ -54,7 +54,7 @@ func Start(t testing.TB, with ...Option) *Ensemble {
 	return e
 }
 
-// config is what all servers have in common.
+// config returns the configuration that all servers share.
 func (e *Ensemble) config() server.Config {
 	cfg := server.Default()
 	cfg.TickTime, cfg.SilenceTime = e.opts.tick, silenceTicks*e.opts.tick
@@ -66,7 +66,7 @@ func (e *Ensemble) config() server.Config {
 	return cfg
 }
 
-// end stops all, and says what is known if the test has failed.
+// end stops all servers and, if the test has failed, prints what is known.
 func (e *Ensemble) end() {
 	e.t.Helper()
 	e.compareTrees()
@@ -101,7 +101,7 @@ func (e *Ensemble) compareTrees() {
 // Servers returns the list of all servers, running or not, as client.New takes it.
 func (e *Ensemble) Servers() string { return strings.Join(e.local.Addrs(), ",") }
 
-// Addr returns where one server serves clients, as host:port.
+// Addr returns the address at which a server serves clients, as host:port.
 func (e *Ensemble) Addr(id int) string { return e.local.Addr(id) }
 
 // Client opens a session for the test, and closes it when the test ends. Advance keeps this
@@ -118,7 +118,7 @@ func (e *Ensemble) Client(t testing.TB, change ...func(*client.Options)) *client
 	if err != nil {
 		t.Fatalf("conclavetest: open a session: %v", err)
 	}
-	t.Cleanup(func() { _ = c.Close() }) // a session that cannot be closed goes with its servers
+	t.Cleanup(func() { _ = c.Close() }) // a session that cannot be closed ends with its servers
 	e.clients = append(e.clients, c)
 	return c
 }
@@ -132,7 +132,7 @@ func (e *Ensemble) Kill(id int) {
 }
 
 // Restart starts a server on the disk that it had; a running server is killed first. It does not
-// wait until the server serves, see WaitSynced.
+// wait until the server serves clients: see WaitSynced.
 func (e *Ensemble) Restart(id int) {
 	e.t.Helper()
 	if e.local.Server(id) != nil {
@@ -142,8 +142,8 @@ func (e *Ensemble) Restart(id int) {
 	e.must(e.local.Start(id))
 }
 
-// Cut stops all traffic between two servers: neither learns that the other is gone until they
-// miss each other (see TickTime).
+// Cut stops all traffic between two servers. Neither learns that the other is gone until they miss
+// each other (see TickTime).
 func (e *Ensemble) Cut(a, b int) {
 	e.t.Helper()
 	e.journal.note("servers %d and %d are partitioned from each other", a, b)
@@ -158,9 +158,9 @@ func (e *Ensemble) Heal() {
 	clear(e.cuts)
 }
 
-// Leader waits until a server leads and returns its number. If the old leader does not know yet
-// that it is partitioned from the others, and they have another one, Leader returns the other
-// one.
+// Leader waits until a server leads and returns its number. If the others have elected a new
+// leader, and the old one does not know yet that it is partitioned from them, Leader returns the
+// new one.
 func (e *Ensemble) Leader() int {
 	e.t.Helper()
 	leader := 0
@@ -194,8 +194,8 @@ func (e *Ensemble) WaitSynced() {
 	})
 }
 
-// near are the running servers that are not partitioned from one of them, itself
-// too.
+// near returns the running servers that are not partitioned from the leader, including the leader
+// itself.
 func (e *Ensemble) near(leader int) []*server.Server {
 	var all []*server.Server
 	for id := 1; id <= e.local.Size(); id++ {
@@ -206,9 +206,9 @@ func (e *Ensemble) near(leader int) []*server.Server {
 	return all
 }
 
-// ExpireSession ends a session as if its client had been silent for the session timeout: its
-// ephemerals are deleted, and its client learns of the expiry with its next request. It returns
-// when all servers that are not partitioned know.
+// ExpireSession ends a session as if its client had been silent for the session timeout. Its
+// ephemerals are deleted, and its client learns of the expiry with its next request. The method
+// returns when all servers that are not partitioned know about it.
 func (e *Ensemble) ExpireSession(id zk.SessionID) {
 	e.t.Helper()
 	e.journal.note("session %s expires", id)
@@ -223,7 +223,7 @@ func (e *Ensemble) ExpireSession(id zk.SessionID) {
 			e.t.Fatalf("conclavetest: there is no session %s", id)
 		}
 		found = true
-		s.ExpireSession(id) // again with another leader: the first may have lost it
+		s.ExpireSession(id) // again if there is a new leader: the old one may have lost it
 		for _, s := range e.near(leader) {
 			if s.KnowsSession(id) {
 				return false
@@ -239,7 +239,7 @@ func (e *Ensemble) Clock() clock.Clock { return e.clock }
 // Now returns the date by the clock of the servers.
 func (e *Ensemble) Now() time.Time { return e.clock.wall() }
 
-// must fails the test with an error.
+// must fails the test if there is an error.
 func (e *Ensemble) must(err error) {
 	e.t.Helper()
 	if err != nil {
@@ -257,7 +257,7 @@ func (e *Ensemble) allServe() bool {
 	return true
 }
 
-// await waits for something that changes with the servers' roles.
+// await waits for a condition that changes with the servers' roles.
 func (e *Ensemble) await(what string, ready func() bool) {
 	e.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -267,7 +267,7 @@ func (e *Ensemble) await(what string, ready func() bool) {
 	}
 }
 
-// poll waits for something that is not told by itself.
+// poll waits for a condition that does not announce its changes.
 func (e *Ensemble) poll(what string, ready func() bool) {
 	e.t.Helper()
 	for end := time.Now().Add(patience); !ready(); time.Sleep(pause) {

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The body of a test: what an ephemeral znode promises must hold even if the
-// leader is killed, and it must go with its session.
+// The body of a test: an ephemeral znode must survive when the leader is
+// killed, and must be deleted when its session ends.
 func ExampleStart() {
 	test := func(t *testing.T) {
 		ctx := context.Background()

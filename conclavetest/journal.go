@@ -12,14 +12,14 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// journal keeps what happened in an ensemble, for a test that fails.
+// journal records what happened in an ensemble, for a test that fails.
 type journal struct {
 	start time.Time
-	log   testing.TB // nil: nothing is printed at once
+	log   testing.TB // nil if nothing is printed at once
 
 	mu      sync.Mutex
-	lines   []string // the last of all
-	leaders []string // every change of the leader
+	lines   []string // the last lines of all servers
+	leaders []string // every change of leader
 	dropped int
 }
 
@@ -53,7 +53,7 @@ func (j *journal) add(text string, leader bool) {
 	}
 }
 
-// roleChanged is called by a server's loop.
+// roleChanged is called by the loop of a server.
 func (j *journal) roleChanged(id int, role server.Role) {
 	switch role.Mode {
 	case server.ModeLeader:
@@ -68,19 +68,19 @@ func (j *journal) roleChanged(id int, role server.Role) {
 // ended is called for a server that has stopped by itself.
 func (j *journal) ended(id int, reason error) { j.note("server %d has stopped: %v", id, reason) }
 
-// logger is a server's.
+// logger returns the logger of a server.
 func (j *journal) logger(id int) *slog.Logger {
 	return slog.New(slog.NewTextHandler(journalWriter{j}, &slog.HandlerOptions{
 		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == slog.TimeKey {
-				return slog.Attr{} // the journal has its own
+				return slog.Attr{} // the journal has a time of its own
 			}
 			return a
 		},
 	})).With("server", id)
 }
 
-// journalWriter takes lines of logs.
+// journalWriter takes the lines that a server logs.
 type journalWriter struct{ journal *journal }
 
 // Write implements io.Writer.
@@ -89,7 +89,7 @@ func (w journalWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// text is all that is kept.
+// text returns all that is kept.
 func (j *journal) text() string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 )
 
 // onAFollower returns a client of a follower, with the shortest session that
-// ZooKeeper grants, and what cuts that follower off from the others.
+// ZooKeeper grants, and a function that partitions that follower from the others.
 func onAFollower(t *testing.T, e *Ensemble) (c *client.Client, cut func()) {
 	t.Helper()
 	leader := e.Leader()
@@ -28,11 +28,11 @@ func onAFollower(t *testing.T, e *Ensemble) (c *client.Client, cut func()) {
 	}
 }
 
-// TestSessionIsNotExpiredWhileItIsProven: a follower that is partitioned goes on
+// TestSessionIsNotExpiredWhileItIsProven partitions a follower, which goes on
 // answering pings while the others expire the session.
 func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
 	t.Parallel()
-	e := Start(t, TickTime(2*time.Second)) // a busy machine loses no session of two ticks
+	e := Start(t, TickTime(2*time.Second)) // so that a busy machine loses no session of two ticks
 	a, cut := onAFollower(t, e)
 	if _, _, err := a.Create(awaittest.Within(t), "/a", nil, client.CreateOptions{Mode: zk.Ephemeral}); err != nil {
 		t.Fatal(err)
@@ -52,11 +52,11 @@ func TestSessionIsNotExpiredWhileItIsProven(t *testing.T) {
 	}
 }
 
-// TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt, though its client is
-// connected.
+// TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt loses the lock even though its
+// client is still connected.
 func TestLockOfAPartitionedClientIsLostBeforeAnotherHasIt(t *testing.T) {
 	t.Parallel()
-	e := Start(t, TickTime(2*time.Second)) // a busy machine loses no session of two ticks
+	e := Start(t, TickTime(2*time.Second)) // so that a busy machine loses no session of two ticks
 	a, cut := onAFollower(t, e)
 	b := e.Client(t)
 	held, err := recipes.NewLock(a, "/lock", recipes.Options{}).Acquire(awaittest.Within(t))

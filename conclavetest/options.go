@@ -19,18 +19,17 @@ func defaults() options {
 	return options{servers: 3, tick: 200 * time.Millisecond, sessionMin: 200 * time.Millisecond}
 }
 
-// silenceTicks is how many ticks servers wait for each other before they take
-// the other one for gone.
+// silenceTicks is the number of ticks after which silent servers consider each other gone.
 const silenceTicks = 5
 
-// sessionMax is the longest timeout that sessions may have.
+// sessionMax is the longest timeout that a session may have.
 const sessionMax = time.Hour
 
-// Servers sets how many servers vote. The default is 3; 1 is a standalone server.
+// Servers sets the number of servers that vote. The default is 3; 1 is a standalone server.
 func Servers(n int) Option { return func(o *options) { o.servers = n } }
 
-// Observers sets how many servers follow without a vote. The default is 0. They are numbered
-// after the others.
+// Observers sets the number of servers that follow without a vote. The default is 0. They are
+// numbered after the others.
 func Observers(n int) Option { return func(o *options) { o.observers = n } }
 
 // TickTime sets the servers' tick. The default is 200 ms. Servers that do not reach each other
@@ -38,8 +37,8 @@ func Observers(n int) Option { return func(o *options) { o.observers = n } }
 // timeout.
 func TickTime(d time.Duration) Option { return func(o *options) { o.tick = d } }
 
-// SessionMin sets the shortest timeout that sessions may have. The default is 200 ms.
+// SessionMin sets the shortest timeout that a session may have. The default is 200 ms.
 func SessionMin(d time.Duration) Option { return func(o *options) { o.sessionMin = d } }
 
-// Log prints what the servers log as it happens, not only if the test has failed.
+// Log prints the servers' logs as they are written, not only if the test has failed.
 func Log(t testing.TB) Option { return func(o *options) { o.log = t } }

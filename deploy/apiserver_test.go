@@ -20,7 +20,7 @@ import (
 
 const namespace = "conclave"
 
-// collections are where the objects of the manifests are created.
+// collections lists where the objects of the manifests are created.
 var collections = map[string]string{
 	"ConfigMap":           "/api/v1/namespaces/" + namespace + "/configmaps",
 	"Service":             "/api/v1/namespaces/" + namespace + "/services",
@@ -29,7 +29,7 @@ var collections = map[string]string{
 	"NetworkPolicy":       "/apis/networking.k8s.io/v1/namespaces/" + namespace + "/networkpolicies",
 }
 
-// apiServer is a real one, and its administrator.
+// apiServer is a real API server, and its administrator.
 type apiServer struct {
 	kubeconfig string
 
@@ -52,7 +52,7 @@ func startAPIServer(t testing.TB) *apiServer {
 	return &apiServer{s.Note["kubeconfig"], t, "https://" + s.Addr, s.Note["token"], &http.Client{Transport: transport, Timeout: time.Minute}}
 }
 
-// create posts an object, of which the server must know every field, and returns what it has
+// create posts an object, whose fields the server must all know, and returns what the server has
 // made of it.
 func (a *apiServer) create(path, kind, body string) []byte {
 	a.t.Helper()
@@ -80,7 +80,7 @@ func (a *apiServer) create(path, kind, body string) []byte {
 
 var kindLine = regexp.MustCompile(`(?m)^kind: (\w+)$`)
 
-// apply creates all objects, on trial first, and returns the StatefulSet.
+// apply creates all objects, after a trial run, and returns the StatefulSet.
 func (a *apiServer) apply(manifests string) (set struct {
 	Spec struct {
 		ServiceName string
@@ -108,8 +108,8 @@ func (a *apiServer) apply(manifests string) (set struct {
 	return set
 }
 
-// TestAPIServerTakesTheManifests of the tree, and those with all that is optional; and a pod of
-// theirs, in a namespace with the strictest rules.
+// TestAPIServerTakesTheManifests covers the manifests of the tree, those with everything optional,
+// and a pod made from them, in a namespace with the strictest rules.
 func TestAPIServerTakesTheManifests(t *testing.T) {
 	for name, manifests := range map[string]string{"plain": read(t, "kubernetes/conclave.yaml"), "everything": template(t, everything...)} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestAPIServerTakesTheManifests(t *testing.T) {
 			if set.Spec.ServiceName != "conclave-servers" {
 				t.Errorf("the pods' names are those of %q", set.Spec.ServiceName)
 			}
-			// The controller adds the volume of each pod's claim.
+			// The controller adds the volume for each pod's claim.
 			spec := strings.Replace(string(set.Spec.Template.Spec), `"volumes":[`, `"volumes":[{"name":"data","emptyDir":{}},`, 1)
 			a.create("/api/v1/namespaces/"+namespace+"/pods?dryRun=All", "application/json",
 				`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"conclave-0"},"spec":`+spec+`}`)
@@ -128,7 +128,7 @@ func TestAPIServerTakesTheManifests(t *testing.T) {
 	}
 }
 
-// TestHelmInstallsTheChart, upgrades it by one server, and refuses two at once.
+// TestHelmInstallsTheChart also upgrades it by one server, and checks that two at once are refused.
 func TestHelmInstallsTheChart(t *testing.T) {
 	a := startAPIServer(t)
 	on := func(args ...string) []string {

@@ -12,10 +12,11 @@ import (
 	"github.com/conclave-project/conclave/internal/certtest"
 )
 
-// helmVersion is that of the program that renders the chart; it is a tool and no requirement.
+// helmVersion is the version of the program that renders the chart. It is a tool, not a
+// requirement.
 const helmVersion = "helm.sh/helm/v3/cmd/helm@v3.22.0"
 
-// helm runs it, or the one that HELM names.
+// helm runs that program, or the one that HELM names.
 func helm(t testing.TB, args ...string) string {
 	t.Helper()
 	out, err := tryHelm(t, args...)
@@ -25,7 +26,7 @@ func helm(t testing.TB, args ...string) string {
 	return out
 }
 
-// tryHelm returns what it has written, to the standard error too if it has failed.
+// tryHelm returns what the program has written, including its standard error if it has failed.
 func tryHelm(t testing.TB, args ...string) (string, error) {
 	c := exec.Command("go", append([]string{"run", helmVersion}, args...)...)
 	if program := os.Getenv("HELM"); program != "" {
@@ -46,7 +47,7 @@ func template(t testing.TB, args ...string) string {
 	return helm(t, append([]string{"template", "conclave", "chart/conclave", "--namespace", "conclave", "--kube-version", "1.34.0"}, args...)...)
 }
 
-// everything is the chart with all that is optional.
+// everything sets all that is optional in the chart.
 var everything = []string{"--set", "tls.secretName=conclave-tls,networkPolicy.enabled=true,metrics.enabled=true,observers=2,spreadStrictly=true," +
 	"priorityClassName=system-cluster-critical,storage.className=fast,nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=s"}
 
@@ -79,7 +80,8 @@ func TestChartMakesTheManifests(t *testing.T) {
 	}
 }
 
-// TestChartsConfigurationIsTaken by the program of the image, for each pod, and for none beyond.
+// TestChartsConfigurationIsTaken has the image's program check the configuration for each pod, and
+// for a pod that does not exist.
 func TestChartsConfigurationIsTaken(t *testing.T) {
 	program := imageProgram(t, "usr/bin/conclave")
 	config := filepath.Join(t.TempDir(), "zoo.cfg")
@@ -98,8 +100,8 @@ func TestChartsConfigurationIsTaken(t *testing.T) {
 	}
 }
 
-// TestChartsConfigurationWithTLSIsTaken, with observers, by a certificate with names of pods alone:
-// nothing is remarked.
+// TestChartsConfigurationWithTLSIsTaken has observers, and a certificate with only the names of
+// pods. The check must print no warning.
 func TestChartsConfigurationWithTLSIsTaken(t *testing.T) {
 	program, dir := imageProgram(t, "usr/bin/conclave"), t.TempDir()
 	authority := certtest.New("conclave-test")
@@ -117,7 +119,7 @@ func TestChartsConfigurationWithTLSIsTaken(t *testing.T) {
 	}
 }
 
-// configOf is zoo.cfg in the manifests.
+// configOf returns the zoo.cfg in the manifests.
 func configOf(manifests string) string {
 	_, text, _ := strings.Cut(manifests, "  zoo.cfg: |\n")
 	text, _, _ = strings.Cut(text, "\n---")

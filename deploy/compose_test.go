@@ -15,8 +15,9 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// TestComposeCommandsMakeAnEnsemble: what the services of compose.yaml run, with the program of the image, each
-// on an address of its own. There is no engine that would run the file.
+// TestComposeCommandsMakeAnEnsemble runs the commands of the services in compose.yaml with the
+// image's program, each on an address of its own, because there is no engine here that could run
+// the file.
 func TestComposeCommandsMakeAnEnsemble(t *testing.T) {
 	program := imageProgram(t, "usr/bin/conclave")
 	names := &nameServer{names: map[string]net.IP{}}

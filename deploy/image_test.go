@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// TestImageIsWhatOthersRead: skopeo and umoci take the layout and both kinds of archive.
+// TestImageIsWhatOthersRead checks that skopeo and umoci read the layout and both kinds of archive.
 func TestImageIsWhatOthersRead(t *testing.T) {
 	archive := made(t, "-image-linux-amd64.tar")
 	layout := filepath.Join(filepath.Dir(archive), "image")
@@ -38,12 +38,13 @@ func TestImageIsWhatOthersRead(t *testing.T) {
 			c.ExposedPorts["2181/tcp"] == nil || c.Labels["org.opencontainers.image.version"] != version {
 			t.Errorf("%s:\n%s", source, text)
 		}
-		// Every digest and size is looked at on the way.
+		// Every digest and size is checked on the way.
 		run(t, "skopeo", "copy", "--override-os=linux", "--override-arch=amd64", source, "dir:"+filepath.Join(t.TempDir(), "copy"))
 	}
 }
 
-// TestImageRunsAsNobodyOnAReadOnlyRoot, as a container does, and has nothing in it that is not needed.
+// TestImageRunsAsNobodyOnAReadOnlyRoot runs the image as a container would. The image must contain
+// nothing that is not needed.
 func TestImageRunsAsNobodyOnAReadOnlyRoot(t *testing.T) {
 	archive := made(t, "-image-linux-amd64.tar")
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archive), "conclave-"), "-image-linux-amd64.tar")
@@ -57,7 +58,7 @@ func TestImageRunsAsNobodyOnAReadOnlyRoot(t *testing.T) {
 	if special := run(t, "find", root, "-perm", "/6000", "-o", "-type", "l", "-o", "-perm", "-o=w", "-not", "-name", "tmp"); special != "" {
 		t.Errorf("files with more rights than they need:\n%s", special)
 	}
-	// The volume is another file system than the root.
+	// The volume is on a different file system from the root.
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -89,8 +90,8 @@ func TestImageRunsAsNobodyOnAReadOnlyRoot(t *testing.T) {
 	t.Logf("the image has %v", files)
 }
 
-// TestImageRunsInAContainer of runc, with a root that is read only and no capability: a lock is
-// written to the volume, and one elsewhere is refused.
+// TestImageRunsInAContainer runs it with runc, on a read-only root and without capabilities. A lock
+// is written to the volume; a write elsewhere is refused.
 func TestImageRunsInAContainer(t *testing.T) {
 	archive := made(t, "-image-linux-amd64.tar")
 	version := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(archive), "conclave-"), "-image-linux-amd64.tar")

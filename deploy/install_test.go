@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// TestInstallPageNamesWhatIsMade: each file of a release that docs/install.md names is there, and
-// the blocks for an archive and for sums are run. Those for packages are what testdata/debian.sh
-// does; docker, brew and a whole cluster are not here.
+// TestInstallPageNamesWhatIsMade checks that each file of a release that docs/install.md names
+// exists, and runs the blocks for archives and checksums. testdata/debian.sh does what the blocks
+// for packages do; there is no docker, brew or whole cluster here.
 func TestInstallPageNamesWhatIsMade(t *testing.T) {
 	archive := made(t, "-linux-amd64.tar.gz")
 	dir := filepath.Dir(archive)
@@ -44,7 +44,7 @@ func TestInstallPageNamesWhatIsMade(t *testing.T) {
 	if out := run(t, filepath.Join(to, "conclave"), "version"); !strings.HasPrefix(out, "conclave ") {
 		t.Error(out)
 	}
-	// What the page tells of units is what the test of the package types.
+	// What the page says about units is what the test of the package types.
 	scenario := read(t, "testdata/debian.sh")
 	for _, command := range []string{"systemctl enable --now conclave", "dpkg -r conclave", "dpkg -P conclave", "systemd-analyze security", "/etc/conclave-run/"} {
 		if !strings.Contains(scenario, command) {

@@ -13,13 +13,13 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// TestMain gives the tests mounts of their own: the rollout has names of its own.
+// TestMain gives the tests their own mounts, because the rollout has names of its own.
 func TestMain(m *testing.M) {
 	servers.OwnMounts()
 	os.Exit(m.Run())
 }
 
-// made is the file of `release packages` with that end.
+// made returns the file made by `release packages` that ends with the given text.
 func made(t testing.TB, end string) string {
 	t.Helper()
 	dir := os.Getenv("PACKAGES")
@@ -43,7 +43,7 @@ func run(t testing.TB, name string, args ...string) string {
 	return string(out)
 }
 
-// write writes a file and the folders above it.
+// write writes a file and creates the directories above it.
 func write(t testing.TB, file, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -63,11 +63,11 @@ func read(t testing.TB, file string) string {
 	return string(text)
 }
 
-// TestDebianPackageLives installs, starts, upgrades, removes and purges it under a systemd.
+// TestDebianPackageLives installs, starts, upgrades, removes and purges the package under systemd.
 func TestDebianPackageLives(t *testing.T) {
 	dir := t.TempDir()
 	deb := made(t, ".deb")
-	// What is only the number of another version: the upgrade.
+	// The upgrade differs only in its version number.
 	tree := filepath.Join(dir, "tree")
 	run(t, "dpkg-deb", "-R", deb, tree)
 	control := filepath.Join(tree, "DEBIAN", "control")
@@ -88,7 +88,8 @@ func TestDebianPackageLives(t *testing.T) {
 	}
 }
 
-// TestPackagesPleaseTheirCheckers: lintian finds no error, and rpm reads what was made for it.
+// TestPackagesPleaseTheirCheckers checks that lintian finds no error, and that rpm can read its
+// package.
 func TestPackagesPleaseTheirCheckers(t *testing.T) {
 	if out, err := exec.Command("lintian", "--allow-root", "--fail-on", "error", "--no-tag-display-limit", made(t, ".deb")).CombinedOutput(); err != nil {
 		t.Errorf("lintian (Debian package lintian): %v\n%s", err, out)

@@ -28,7 +28,7 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-// imageProgram takes a file out of the image, and what a container of it would run.
+// imageProgram extracts a file from the image, and what a container of it would run.
 func imageProgram(t testing.TB, name string) string {
 	t.Helper()
 	to := filepath.Join(t.TempDir(), filepath.Base(name))
@@ -88,8 +88,8 @@ func each(t testing.TB, r io.Reader, yield func(imageFile) bool) {
 	}
 }
 
-// nameServer answers for pods, as a cluster's does for those of a headless service: a pod that
-// is not there has no name.
+// nameServer answers for pods as a cluster's name server does for those of a headless service: a
+// pod that does not exist has no name.
 type nameServer struct {
 	mu    sync.Mutex
 	names map[string]net.IP
@@ -101,7 +101,7 @@ func (s *nameServer) set(name string, address net.IP) {
 	s.names[name] = address
 }
 
-// start serves on a loopback address of its own, and has this machine's programs ask there.
+// start serves on a loopback address of its own, and makes this machine's programs ask there.
 func (s *nameServer) start(t testing.TB) {
 	const address = "127.53.53.53"
 	conn, err := net.ListenPacket("udp", address+":53")
@@ -117,7 +117,7 @@ func (s *nameServer) start(t testing.TB) {
 				return
 			}
 			if reply := s.answer(packet[:n]); reply != nil {
-				_, _ = conn.WriteTo(reply, from) // a client that has gone asks again
+				_, _ = conn.WriteTo(reply, from) // a client that has given up asks again
 			}
 		}
 	}()
@@ -132,8 +132,8 @@ func (s *nameServer) start(t testing.TB) {
 	t.Cleanup(func() { _ = syscall.Unmount("/etc/resolv.conf", 0) })
 }
 
-// answer makes the reply to a query for one address: 12 bytes, the labels of the name, two bytes
-// each of type and class.
+// answer makes the reply to a query for one address. The query has 12 bytes, the labels of the
+// name, and two bytes each for type and class.
 func (s *nameServer) answer(query []byte) []byte {
 	const head = 12
 	if len(query) < head {
@@ -161,7 +161,7 @@ func (s *nameServer) answer(query []byte) []byte {
 	asked := binary.BigEndian.Uint16(query[at-4:])
 	switch {
 	case address == nil:
-		reply[3] |= 3 // no such name
+		reply[3] |= 3 // there is no such name
 	case asked == 1:
 		reply[7] = 1
 		reply = append(reply, 0xc0, head, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4) // 5 s
@@ -171,7 +171,7 @@ func (s *nameServer) answer(query []byte) []byte {
 }
 
 // pod plays a pod of the StatefulSet: the image's program and the chart's zoo.cfg, on an address
-// that is another one each time.
+// that is new each time.
 type pod struct {
 	ordinal, generation int
 	name, data          string
@@ -180,7 +180,7 @@ type pod struct {
 	log                 *awaittest.Log
 }
 
-// set is what plays the StatefulSet.
+// set plays the StatefulSet.
 type set struct {
 	t       testing.TB
 	program string
@@ -193,8 +193,8 @@ func (p *pod) address() net.IP { return net.IPv4(127, 61, byte(p.generation), by
 
 func (p *pod) host() string { return p.name + ".conclave-servers.conclave.svc.cluster.local" }
 
-// newSet takes zoo.cfg out of the manifests. The paths are those of this machine, all else is the
-// chart's; on one machine three servers cannot each have all addresses.
+// newSet takes zoo.cfg from the manifests. The paths are those of this machine; everything else is
+// the chart's, except that three servers on one machine cannot each listen on all addresses.
 func newSet(t testing.TB) *set {
 	s := &set{t: t, program: imageProgram(t, "usr/bin/conclave"), names: nameServer{names: map[string]net.IP{}}}
 	s.config = filepath.Join(t.TempDir(), "zoo.cfg")
@@ -230,7 +230,7 @@ func (s *set) start(p *pod) {
 	})
 }
 
-// probe asks as the kubelet does.
+// probe sends the same request as the kubelet.
 func (p *pod) probe(path string) bool {
 	client := http.Client{Timeout: 2 * time.Second}
 	answer, err := client.Get("http://" + p.address().String() + ":8080" + path)
@@ -241,7 +241,7 @@ func (p *pod) probe(path string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// leads asks who leads.
+// leads reports whether the pod leads.
 func (p *pod) leads() bool {
 	client := http.Client{Timeout: 2 * time.Second}
 	answer, err := client.Get("http://" + p.address().String() + ":8080/commands/leader")
@@ -255,7 +255,7 @@ func (p *pod) leads() bool {
 	return json.NewDecoder(answer.Body).Decode(&is) == nil && is.Leader
 }
 
-// replace ends a pod as a rollout does, and returns how long the end took.
+// replace ends a pod as a rollout does, and returns how long that took.
 func (s *set) replace(p *pod) time.Duration {
 	s.t.Helper()
 	began := time.Now()
@@ -273,8 +273,8 @@ func (s *set) replace(p *pod) time.Duration {
 	return took
 }
 
-// writesStopMax is far above what a rollout takes, for machines that are busy, and far below a
-// session's time.
+// writesStopMax is far longer than a rollout stops writes, because machines may be busy, and far
+// shorter than a session's timeout.
 const writesStopMax = 3 * time.Second
 
 // TestRolloutLosesNoSession replaces three servers from the highest ordinal down, as a

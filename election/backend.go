@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-project/conclave/clock"
 )
 
-// Token is a fencing token. Within one election every leadership has a higher token than all
-// before it, for the whole life of the election, across crashes and restarts of the store.
-// Guarantees.Token says what happens when the store is restored from an older copy. Zero is no
+// Token is a fencing token. Within one election, every leadership has a higher token than all
+// earlier ones, for the whole life of the election, across crashes and restarts of the store.
+// Guarantees.Token says what happens when the store is restored from an older copy. Zero is not a
 // token.
 type Token uint64
 
@@ -89,8 +89,8 @@ type Claim struct {
 	Election string
 	// ID names the candidate to people. Two candidates may share it.
 	ID string
-	// Nonce is 32 random hexadecimal digits, different in every attempt. A backend recognizes by
-	// it what this attempt has written.
+	// Nonce is 32 random hexadecimal digits, different in every attempt. It identifies to a
+	// backend what this attempt has written.
 	Nonce string
 	// Lease is the lease that the candidate asks for.
 	Lease time.Duration
@@ -100,7 +100,7 @@ type Claim struct {
 	// MetadataMax. It stays the same for the life of the claim, and must not be modified.
 	Metadata []byte
 	// Warm makes this candidate ready to lead. A backend calls it when the claim is nominated
-	// (see Nominator), in a goroutine that nothing waits for, and tells the holder once it has
+	// (see Nominator), in a goroutine that nothing waits for, and informs the holder once it has
 	// returned nil. A second call waits for the first to return; both end when Acquire does. With
 	// a nil Warm the candidate is ready at once.
 	Warm func(context.Context) error
@@ -121,7 +121,7 @@ type Grant struct {
 	// grant is gone. It may be nil.
 	Lost <-chan struct{}
 	// Rival is the waiter that the backend would nominate: the one with the highest priority, if
-	// that is above the claim's. Empty if there is none, or if the backend cannot tell.
+	// that is higher than the claim's. Empty if there is none, or if the backend does not know.
 	Rival string
 	// Request is what an operator has asked this leadership to do, nil for nothing. A backend
 	// repeats it until the grant is released.
@@ -129,26 +129,25 @@ type Grant struct {
 	// News receives a value when a renewal would return a new Request or Rival; the Elector then
 	// renews at once. It may be nil.
 	News <-chan struct{}
-	// Ended is why the grant is released. It is set in a Grant passed to Release after a
-	// leadership, and serves the history only.
+	// Ended is the reason for which the grant is released. It is set in a Grant passed to Release
+	// after a leadership, and is only for the history.
 	Ended Reason
 	// Files keep the grant for as long as any process has them open. A process that must not
 	// outlive the leadership inherits them. May be empty.
 	Files []*os.File
 	// Guard makes a transaction in the store fail once the grant is gone. Its type is the
-	// backend's own; nil if the store has no such thing. The function Fence of the backend's
+	// backend's own; nil if the store has no such feature. The function Fence of the backend's
 	// package returns it from a Leadership.
 	Guard any
 }
 
 // Nominator is a Backend that can hand over a grant to a chosen candidate.
 type Nominator interface {
-	// Nominate chooses the waiter with this id to lead next, lets it warm up, and returns nil
-	// when the waiter has reported that it is ready. From then on releasing the grant, and
-	// nothing else, elects this waiter before all others, if it still waits. A later Nominate
-	// replaces the choice. ErrNoCandidate means that no waiter has this id. If the candidate
-	// could not warm up, Nominate returns an error, and the candidate keeps its place in the
-	// queue.
+	// Nominate chooses the waiter with this id to lead next, lets it warm up, and returns nil when
+	// the waiter has reported that it is ready. From then on, releasing the grant, and nothing
+	// else, elects this waiter before all others if it still waits. A later Nominate replaces the
+	// choice. ErrNoCandidate means that no waiter has this id. If the candidate could not warm up,
+	// Nominate returns an error, and the candidate keeps its place in the queue.
 	Nominate(ctx context.Context, grant Grant, id string) error
 }
 
@@ -161,13 +160,13 @@ type Operator interface {
 	// HistoryMin, or all if there were fewer.
 	History(ctx context.Context, election string) ([]Tenure, error)
 	// Ask leaves a request for the current leader. ErrNoLeader means that there is none. There is
-	// one place for requests, and a later request takes it (Request.Replaces): it may displace a
+	// space for one request, and a later request takes it (Request.Replaces): it may displace a
 	// transfer that the leader has not seen yet, but not a request to resign. ErrResigning means
-	// that a request to resign is pending, and this one asks for a transfer.
+	// that a request to resign is pending and this request asks for a transfer.
 	Ask(ctx context.Context, election string, request Request) error
 }
 
-// HistoryMin is the number of leaderships that an Operator remembers at least.
+// HistoryMin is the minimum number of leaderships that an Operator remembers.
 const HistoryMin = 16
 
 // Request is what an operator asks of a leader.
@@ -191,10 +190,10 @@ func (r Request) WithID() Request {
 	return r
 }
 
-// Replaces returns nil if the request may take the place of the pending one, nil for none; both
-// carry the token of the leadership that is asked. A request to resign stays until that
-// leadership is over, and only another request to resign replaces it. Otherwise the error matches
-// ErrResigning. A backend's Ask calls it.
+// Replaces returns nil if the request may take the place of the pending request standing, which
+// is nil if there is none; both carry the token of the leadership that is asked. A request to
+// resign stays until that leadership is over, and only another request to resign replaces it: any
+// other one gets an error that matches ErrResigning. A backend's Ask calls Replaces.
 func (r Request) Replaces(standing *Request) error {
 	if standing == nil || standing.Token != r.Token || standing.Transfer != "" || r.Transfer == "" {
 		return nil
@@ -209,8 +208,8 @@ func (r Request) Replaces(standing *Request) error {
 type Tenure struct {
 	Leader string `json:"leader"`
 	Token  Token  `json:"token"`
-	// Since and Until are times by the wall clock of the candidate that wrote them, for people
-	// only. Until is zero while the leadership lasts.
+	// Since and Until are times by the wall clock of the candidate that wrote them, only for
+	// people. Until is zero while the leadership lasts.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
 	// Reason is why it ended: a Reason as text, or "expired" for a leadership that was never
@@ -225,15 +224,15 @@ type View struct {
 	Leader string
 	// Token is the token of the leader, or of the last one.
 	Token Token
-	// Since is when the leader was elected, by the wall clock of the candidate that wrote it, for
-	// people only. Zero if there is no leader.
+	// Since is when the leader was elected, by the wall clock of the candidate that wrote it,
+	// only for people. Zero if there is no leader.
 	Since time.Time
 	// Metadata is what the leader says about itself (Options.Metadata); empty for nothing, and
 	// for a candidate of another client library. It must not be modified.
 	Metadata []byte
-	// Unconfirmed means that the store keeps no time, and that this process has seen nothing yet
-	// that shows whether the leader lives: it may have died long ago. Its next renewal will tell,
-	// or the end of its lease as measured by this process.
+	// Unconfirmed means that the store keeps no time, and that this process has not yet seen any
+	// proof that the leader lives: it may have died long ago. Its next renewal will tell, or the
+	// end of its lease as measured by this process.
 	Unconfirmed bool
 	// Waiters are the waiting candidates, next one first if the backend knows an order. The
 	// leader is not among them.

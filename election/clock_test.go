@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// outsider is a clock of a program outside, written with the names of package clock
-// alone: that of this machine, and what it has jumped ahead.
+// outsider is a clock of a program outside, written with only the names of package clock:
+// this machine's clock, plus the time that it has jumped ahead.
 type outsider struct{ ahead atomic.Int64 }
 
 func (o *outsider) jump(d time.Duration) { o.ahead.Add(int64(d)) }

@@ -2,7 +2,7 @@ package election
 
 import "context"
 
-// leadershipKey is under which the context of a function knows its Leadership.
+// leadershipKey is the key of the Leadership in the context that the function gets.
 type leadershipKey struct{}
 
 // FromContext returns the leadership that ctx belongs to: ctx is the context that Run passed to
@@ -13,7 +13,7 @@ func FromContext(ctx context.Context) (Leadership, bool) {
 	return lead, ok
 }
 
-// Value knows the leadership beside what the context of Run holds.
+// Value adds the Leadership to the values of the context that Run passes to the function.
 func (c *leaderContext) Value(key any) any {
 	if key == (leadershipKey{}) {
 		return Leadership{c.term}

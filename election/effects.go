@@ -12,27 +12,27 @@ import (
 	"github.com/conclave-project/conclave/internal/elector"
 )
 
-// minRelease and maxRelease bound the time that a release is given. What a store does not
-// take back in it expires there: others wait for the rest of the lease, and nobody waits
-// for hours for the end of a process.
+// minRelease and maxRelease bound the time for a release. If a release does not succeed in
+// that time, the grant expires in the store: other candidates wait for the rest of the
+// lease, but no process needs hours to end.
 const (
 	minRelease = 500 * time.Millisecond
 	maxRelease = 5 * time.Second
 )
 
-// releaseLimit is the time that the release of a grant with a lease is given.
+// releaseLimit returns the time for the release of a grant with the given lease.
 func releaseLimit(lease time.Duration) time.Duration {
 	return min(max(lease/2, minRelease), maxRelease)
 }
 
-// releaseTold is how much longer the machine waits: a release that has taken all of its
-// time is still to tell that it has failed.
+// releaseTold is how much longer the machine waits for a release: one that has used all of
+// its time must still report that it has failed.
 const releaseTold = 250 * time.Millisecond
 
-// releasePause is the pause between two tries to release.
+// releasePause is the pause between two attempts to release.
 const releasePause = 50 * time.Millisecond
 
-// step moves the machine and carries out what it asks for.
+// step gives the machine an event and carries out the effects.
 func (r *run) step(event elector.Event) {
 	for _, effect := range r.machine.Step(r.nowMs(), event) {
 		r.carryOut(effect)
@@ -75,8 +75,8 @@ func (r *run) carryOut(effect elector.Effect) {
 	}
 }
 
-// acquire asks the backend in a goroutine of its own. The attempt is not bound
-// to the context of Run: only the machine ends it, and always with a release.
+// acquire calls the backend in a goroutine of its own. The end of Run's context does not
+// end the attempt: only the machine does, and always with a release.
 func (r *run) acquire(e elector.Acquire) {
 	options := r.elector.options
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.ctx))
@@ -88,7 +88,7 @@ func (r *run) acquire(e elector.Acquire) {
 	}
 	r.attempts[e.Attempt] = &attempt{claim: claim, cancel: cancel, grant: Grant{Claim: claim}}
 	r.why = 0
-	r.outcome = outcome{} // that of the leadership before is no longer of interest
+	r.outcome = outcome{} // the outcome of the previous leadership no longer matters
 	r.tell(Event{Kind: EventCampaigning, Attempt: e.Attempt})
 	r.workers.Go(func() {
 		began := options.Clock.Now()
@@ -106,23 +106,23 @@ func (r *run) acquire(e elector.Acquire) {
 		}
 		if !r.report(report{event: elector.Acquired{Attempt: e.Attempt, Token: uint64(grant.Token),
 			SentMs: grant.Sent.Millis(), LeaseMs: grant.Lease.Milliseconds()}, grant: grant}) {
-			_ = r.returnGrant(grant) // nobody waits for it any more
+			_ = r.returnGrant(grant) // the loop has ended
 		}
 	})
 }
 
-// servedAfter is how long an attempt lasts that was served by the store: one that
-// cannot be served is refused sooner.
+// servedAfter: an attempt that waited this long was served by the store. A store that
+// cannot serve an attempt refuses it sooner.
 const servedAfter = 10 * time.Second
 
-// final reports whether the attempt that failed is the last one. A candidate may
-// have waited for weeks, and all others as well: one answer does not end it where
-// the store has served it before.
+// final reports whether Run ends with this error. If the store has served this Elector
+// before, one permanent error does not end Run: the candidate, and all others, may have
+// waited for weeks.
 func (e *Elector) final(err error) bool {
 	return errors.Is(err, ErrPermanent) && (!e.served.Load() || errors.Is(err, ErrClosed))
 }
 
-// check refuses a grant that no honest backend gives.
+// check returns an error for a grant that no correct backend returns.
 func (g Grant) check() error {
 	if g.Token == 0 || g.Lease < time.Millisecond {
 		return Permanent(fmt.Errorf("the backend gave token %d with lease %v", g.Token, g.Lease))
@@ -141,7 +141,7 @@ func (r *run) elect(e elector.Elect) {
 	t.prove(e.DeadlineMs, e.EndMs, a.grant)
 	t.ctx, t.cancel = context.WithCancelCause(context.WithoutCancel(r.ctx))
 	r.setTerm(t)
-	r.publish() // before the function can ask
+	r.publish() // before the function can ask for the status
 	told := make(chan struct{})
 	r.tellThen(Event{Kind: EventElected, Attempt: e.Attempt, Lease: a.grant.Lease}, told)
 	r.workers.Go(t.watchDeadline)
@@ -156,8 +156,8 @@ func (r *run) elect(e elector.Elect) {
 	})
 }
 
-// awaitTold lets OnEvent learn of the leadership before its function begins, so
-// that a span or a metric is there; but not for longer than a renewal may take.
+// awaitTold waits until OnEvent was called for this leadership, so that a span or a metric
+// exists when the function begins. It waits no longer than a renewal may take.
 func (t *term) awaitTold(told <-chan struct{}) {
 	timer := time.NewTimer(t.proof.Load().lease / 4)
 	defer timer.Stop()
@@ -168,13 +168,13 @@ func (t *term) awaitTold(told <-chan struct{}) {
 	}
 }
 
-// watchLoss reports a grant that the backend saw go.
+// watchLoss reports that the backend has learned of the loss of the grant.
 func (r *run) watchLoss(t *term, lost <-chan struct{}) {
 	select {
 	case <-lost:
 		r.report(report{event: elector.LossSeen{Attempt: t.attempt}})
 	case <-t.ctx.Done():
-		// A loss may still be told while the function is ending.
+		// While the function is ending, a loss must still be reported.
 		select {
 		case <-lost:
 			r.report(report{event: elector.LossSeen{Attempt: t.attempt}})
@@ -183,7 +183,7 @@ func (r *run) watchLoss(t *term, lost <-chan struct{}) {
 	}
 }
 
-// watchNews asks for a renewal whenever one would bring news.
+// watchNews asks for a renewal whenever the backend signals news.
 func (r *run) watchNews(t *term, news <-chan struct{}) {
 	for {
 		select {
@@ -209,8 +209,8 @@ func (r *run) overOf(t *term) <-chan struct{} {
 	return closed
 }
 
-// functionEnded runs in the goroutine of the function. The loop waits for the
-// event, so it may hand the outcome over without a lock.
+// functionEnded runs in the goroutine of the function. It may write the outcome without a
+// lock, because the loop reads it only after this event.
 func (r *run) functionEnded(t *term, o outcome) {
 	byItself := t.ctx.Err() == nil
 	final := o.panicked || byItself && o.err != nil
@@ -245,8 +245,8 @@ func (r *run) dropRenewal(number uint64) {
 	}
 }
 
-// cancelRenewal gives up waiting for a renewal. That the store has not answered
-// is told here, whatever the backend says of the cancelled call and when.
+// cancelRenewal gives up waiting for a renewal. It reports that the store did not answer,
+// no matter what the cancelled call returns and when.
 func (r *run) cancelRenewal(e elector.CancelRenew) {
 	if r.renewals[e.Renewal] != nil && r.machine.Leads() {
 		r.note(EventRenewFailed, e.Attempt, errNoAnswer)
@@ -260,7 +260,7 @@ var (
 		"if this happens repeatedly, the lease is too short for the connection to the store")
 )
 
-// end cancels the function's context with a cause that says why.
+// end cancels the function's context; the cause says why.
 func (r *run) end(e elector.End) {
 	r.why = Reason(e.Reason)
 	if e.Reason == elector.Expired && r.lossErr == nil && len(r.renewals) > 0 {
@@ -288,7 +288,7 @@ func (r *run) stuck(e elector.Stuck) {
 	r.tell(Event{Kind: EventStuck, Attempt: e.Attempt})
 	if onStuck := r.elector.options.OnStuck; onStuck != nil {
 		lead := Leadership{r.term}
-		go onStuck(lead) // ends the process, as a rule; nobody can wait for it
+		go onStuck(lead) // usually ends the process, so nothing waits for it
 	}
 }
 
@@ -306,9 +306,9 @@ func (r *run) release(e elector.Release) {
 	})
 }
 
-// returnGrant releases a grant, again and again until the backend agrees, no try can
-// succeed, or the time for it is over; then the store expires it. The time goes by the
-// lease that the store gave, and is never longer than the machine waits (ReleaseMs).
+// returnGrant releases a grant. It tries again until the backend confirms it, the error is
+// final, or the time is up; then the grant expires in the store. The time depends on the
+// lease that the store granted, and is never longer than the machine waits (ReleaseMs).
 func (r *run) returnGrant(grant Grant) error {
 	lease := r.elector.options.Lease
 	if grant.Lease > 0 {

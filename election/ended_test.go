@@ -22,7 +22,7 @@ func (forbids) Renew(_ context.Context, g election.Grant) (election.Grant, error
 	return g, election.Permanent(errForbidden)
 }
 
-// What was permanent for one leadership is not for the candidate.
+// An error that was permanent for one leadership is not permanent for the candidate.
 func TestLostLeadershipIsNoPermanentFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := electiontest.VirtualClock(1)
@@ -65,7 +65,7 @@ func (s *slowRenewal) Release(ctx context.Context, g election.Grant) error {
 	return s.Store.Release(ctx, g)
 }
 
-// The history tells why a leadership has ended, whatever comes late.
+// The history says why a leadership has ended, even if a renewal is answered later.
 func TestLateRenewalLeavesTheReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clock := electiontest.VirtualClock(1)

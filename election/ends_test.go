@@ -59,8 +59,8 @@ func TestPermanentFailureIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestRunThatWouldGoOnEndsWithTheCauseOfItsContext, however the leadership has ended whose
-// release the store has not answered when it is told to end.
+// TestRunThatWouldGoOnEndsWithTheCauseOfItsContext, however the leadership has ended, even
+// if the store has not answered the release when Run is told to end.
 func TestRunThatWouldGoOnEndsWithTheCauseOfItsContext(t *testing.T) {
 	told := errors.New("told to end")
 	for name, end := range map[string]func(context.Context, election.Leadership){
@@ -88,7 +88,7 @@ func TestRunThatWouldGoOnEndsWithTheCauseOfItsContext(t *testing.T) {
 	}
 }
 
-// TestReleaseThatFailsIsTold though the run ends with it: others have to wait for the lease.
+// TestReleaseThatFailsIsTold even if the run ends with it: others must wait for the lease.
 func TestReleaseThatFailsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, l := electiontest.VirtualClock(1), &log{}
@@ -104,8 +104,8 @@ func TestReleaseThatFailsIsTold(t *testing.T) {
 	})
 }
 
-// TestRunWhoseContextHasEndedDoesNotLead though the store grants at the moment at which Run is
-// told to end. That is a matter of chance, so it is tried often.
+// TestRunWhoseContextHasEndedDoesNotLead even if the store grants at the moment at which
+// Run is told to end. That depends on chance, so it is tried often.
 func TestRunWhoseContextHasEndedDoesNotLead(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -77,7 +77,7 @@ func (e *LostError) Unwrap() error {
 	return &passedError{e.Err}
 }
 
-// passedError hides that its error is one that no retry can overcome.
+// passedError wraps an error so that it no longer matches ErrPermanent.
 type passedError struct{ err error }
 
 func (e *passedError) Error() string { return e.err.Error() }
@@ -86,10 +86,10 @@ func (e *passedError) Is(target error) bool {
 }
 func (e *passedError) As(target any) bool { return errors.As(e.err, target) }
 
-// errNotMade is what a zero Elector says.
+// errNotMade is the error of a zero Elector.
 var errNotMade error = &invalidError{errors.New("this Elector was not made by New")}
 
-// invalidError matches ErrInvalid and says only what is wrong.
+// invalidError matches ErrInvalid; its text says only what is wrong.
 type invalidError struct{ err error }
 
 func (e *invalidError) Error() string        { return e.err.Error() }

@@ -51,12 +51,12 @@ func (k EventKind) String() string {
 type Event struct {
 	Kind     EventKind
 	Election string
-	// Attempt counts the campaigns of this Run, from 1.
+	// Attempt counts the campaigns of this Run from 1.
 	Attempt uint64
-	// Token is that of the leadership concerned, zero if there is none.
+	// Token is the token of the leadership concerned, zero if there is none.
 	Token Token
 	// Lease is set with EventElected: how long the store keeps others out. It may differ from
-	// Options.Lease, as stores have limits of their own.
+	// Options.Lease, because stores have limits of their own.
 	Lease time.Duration
 	// Remaining is set with EventRenewed and EventRenewFailed: the time that was left before the
 	// deadline when the answer came or the wait for it ended, zero if the leadership was over.

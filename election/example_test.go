@@ -41,7 +41,7 @@ func Example() {
 	// <nil>
 }
 
-// A cron job runs on one of its hosts: where it cannot lead, it says who does.
+// A cron job runs on one of its hosts: where it cannot lead, it reports who does.
 func ExampleElector_Try() {
 	backend := electiontest.NewStore(nil) // a store of the program's choice
 	host := func(id string) *election.Elector {
@@ -64,7 +64,7 @@ func ExampleElector_Try() {
 	// <nil>
 }
 
-// A step that must not be cut short begins only with enough time left.
+// A step that must not be interrupted begins only if enough time is left.
 func ExampleLeadership_Ensure() {
 	elector, err := election.New(electiontest.NewStore(nil), "billing", election.Options{Once: true})
 	if err != nil {
@@ -83,7 +83,7 @@ func ExampleLeadership_Ensure() {
 	// <nil>
 }
 
-// A request that only the leader may serve is turned away elsewhere.
+// Other hosts turn away requests that only the leader may serve.
 func ExampleElector_IsLeader() {
 	elector, err := election.New(electiontest.NewStore(nil), "billing", election.Options{})
 	if err != nil {
@@ -97,7 +97,7 @@ func ExampleElector_IsLeader() {
 	// Output: this host is stopped
 }
 
-// A client finds the leader by what that says of itself.
+// A client finds the leader by its metadata.
 func ExampleElector_WaitLeader() {
 	backend := electiontest.NewStore(nil) // a store of the program's choice
 	leader, err := election.New(backend, "billing", election.Options{ID: "host-1", Metadata: []byte("10.0.0.7:8080")})

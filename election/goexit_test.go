@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestGoexitOfACallbackIsItsFailureAlone, as by FailNow of a test: the next event is
+// TestGoexitOfACallbackIsItsFailureAlone, as when a test calls FailNow: the next event is
 // reported, the next check is made, and the candidate leads.
 func TestGoexitOfACallbackIsItsFailureAlone(t *testing.T) {
 	var checks atomic.Int32

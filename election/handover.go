@@ -8,16 +8,16 @@ import (
 	"github.com/conclave-project/conclave/internal/elector"
 )
 
-// transfer is one call of TransferTo, or a request of an operator, for which
-// nobody waits.
+// transfer is one call of TransferTo, or a transfer that an operator has requested; for the
+// latter no caller waits.
 type transfer struct {
-	attempt  uint64 // of the leadership that is to be handed over
+	attempt  uint64 // of the leadership to be handed over
 	to       string
-	tried    bool       // its candidate was nominated after it was asked for
+	tried    bool       // the candidate was nominated after this transfer was requested
 	answered chan error // one error, nil once the nominee is ready
 }
 
-// transfer asks for a hand-over and waits for the end of the leadership.
+// transfer requests a hand-over and waits for the end of the leadership.
 func (r *run) transfer(ctx context.Context, to string) error {
 	attempt, over := r.present()
 	t := &transfer{attempt: attempt, to: to, answered: make(chan error, 1)}
@@ -35,8 +35,8 @@ func (r *run) transfer(ctx context.Context, to string) error {
 	}
 }
 
-// await returns the answer. A loop that is done has answered whatever it has seen:
-// what it has not came after its last report.
+// await returns the answer. Before the loop ends, it answers every transfer that it has
+// received; one without an answer reached it too late.
 func (t *transfer) await(ctx context.Context, done <-chan struct{}) error {
 	select {
 	case err := <-t.answered:
@@ -53,9 +53,11 @@ func (t *transfer) await(ctx context.Context, done <-chan struct{}) error {
 	}
 }
 
-// answerTransfers tells everybody who asked for this candidate what came of
-// it. The others come next if it was nothing, and are told if it was not; so does
-// who asked for the same one meanwhile, since it may have got ready.
+// answerTransfers answers the transfers to this candidate with the result of its
+// nomination. After a failure, the other transfers are tried next; after a success, they
+// are answered with errOtherAsked. A transfer to the same candidate that was requested
+// during a failed nomination is tried again too, because the candidate may have become
+// ready since.
 func (r *run) answerTransfers(to string, err error) {
 	var next []*transfer
 	for _, t := range r.transfers {
@@ -71,15 +73,15 @@ func (r *run) answerTransfers(to string, err error) {
 	r.transfers = next
 }
 
-// transferNext nominates for those whose turn has come.
+// transferNext nominates the candidate of the next transfer, if there is one.
 func (r *run) transferNext() {
 	if len(r.transfers) > 0 {
 		r.step(elector.Transfer{})
 	}
 }
 
-// endTransfers tells everybody who asked and was not answered that the leadership
-// has ended, and why: a request outlives no leadership.
+// endTransfers answers the remaining transfers when the leadership has ended, with the
+// reason: a request is not kept for a later leadership.
 func (r *run) endTransfers(why error) {
 	for _, t := range r.transfers {
 		t.answered <- fmt.Errorf("%w any more: %w", ErrNotLeader, why)
@@ -95,9 +97,9 @@ type nomination struct {
 	ended  chan struct{}
 }
 
-// nominate asks the backend to choose. It may take as long as the other needs
-// to warm up, up to a limit; the end of the leadership ends it, and so does the
-// next nomination, which begins when this one has ended.
+// nominate calls the backend's Nominate, which may take until the other candidate has
+// warmed up, but no longer than WarmLimit. The end of the leadership cancels it, and so
+// does the next nomination, which waits until this one has ended.
 func (r *run) nominate(e elector.Nominate) {
 	grant, limit := r.attempts[e.Attempt].grant, r.elector.options.WarmLimit
 	ctx, cancel := context.WithTimeoutCause(r.term.ctx, limit, fmt.Errorf("not ready after %v", limit))
@@ -138,8 +140,8 @@ func (r *run) nominateOne(ctx context.Context, grant Grant, to string) error {
 	return nominator.Nominate(ctx, grant, to)
 }
 
-// nominated tells what came of it, unless the leadership is over or another was
-// nominated since.
+// nominated reports the result of a nomination, unless the leadership is over or there was
+// a later nomination.
 func (r *run) nominated(e elector.Nominated, err error) {
 	if r.term == nil || r.term.attempt != e.Attempt || r.nomination.number != e.Nomination {
 		return
@@ -148,7 +150,7 @@ func (r *run) nominated(e elector.Nominated, err error) {
 	r.answerTransfers(r.nomination.to, err)
 }
 
-// honour does what an operator has asked of this leadership, once.
+// honour carries out an operator's request to this leadership, once.
 func (r *run) honour(number uint64) {
 	a := r.attempts[number]
 	if a == nil || a.grant.Request == nil || !r.machine.Leads() {

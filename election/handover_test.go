@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// choosy is a store on which a test says what becomes of a nomination.
+// choosy is a store on which a test decides the result of a nomination.
 type choosy struct {
 	*electiontest.Store
 	asked   chan string
@@ -51,8 +51,8 @@ func leading(t *testing.T, e *election.Elector) <-chan error {
 	return ended
 }
 
-// TestWhoAsksForAnotherComesNext: a hand-over that comes to nothing does not
-// swallow the one that was asked for while it was tried.
+// TestWhoAsksForAnotherComesNext: a failed transfer does not swallow another one that was
+// requested meanwhile.
 func TestWhoAsksForAnotherComesNext(t *testing.T) {
 	store := newChoosy()
 	e := elector(t, store, election.Options{Once: true, ID: "a"})
@@ -79,8 +79,8 @@ func TestWhoAsksForAnotherComesNext(t *testing.T) {
 	}
 }
 
-// TestWhoAsksForTheSameOneMeanwhileIsNotAnsweredByAnEarlierTry: it may have got
-// ready since that began.
+// TestWhoAsksForTheSameOneMeanwhileIsNotAnsweredByAnEarlierTry: the candidate may have
+// become ready since that try began.
 func TestWhoAsksForTheSameOneMeanwhileIsNotAnsweredByAnEarlierTry(t *testing.T) {
 	synctest.Test(t, askForTheSameOne)
 }
@@ -141,8 +141,8 @@ func TestHandOverThatCannotBe(t *testing.T) {
 	}
 }
 
-// hasty is a store on which an operator asks for something before Acquire has
-// returned; nothing reports it a second time.
+// hasty is a store on which an operator requests something before Acquire has returned;
+// nothing reports it a second time.
 type hasty struct{ *electiontest.Store }
 
 func (h hasty) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
@@ -166,7 +166,7 @@ func TestRequestThatCameBeforeAcquireReturnedIsHonoured(t *testing.T) {
 	}
 }
 
-// proven is a store that can prove no more than it has, and reports a request.
+// proven is a store whose renewals prove nothing new, but report a request.
 type proven struct{ *electiontest.Store }
 
 func (proven) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
@@ -187,7 +187,7 @@ func TestRequestOfARenewalThatProvesNoMoreIsHonoured(t *testing.T) {
 	})
 }
 
-// slow is a store that releases a leadership at once and answers late.
+// slow is a store that releases a leadership at once but answers late.
 type slow struct {
 	choosy
 	answer chan struct{}
@@ -199,8 +199,8 @@ func (s slow) Release(ctx context.Context, grant election.Grant) error {
 	return err
 }
 
-// TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext, which begins before the
-// store has said that the one before was released.
+// TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext, which begins before the store has
+// confirmed the release of the previous one.
 func TestHandOverOfAnEndingLeadershipIsNotMadeOfTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -252,7 +252,7 @@ func (h *halting) Timer(at clock.Instant) clock.Timer {
 	return h.Clock.Timer(at)
 }
 
-// TestHandOverAskedForAsTheRunEndsIsAnswered: the request is taken, and comes after
+// TestHandOverAskedForAsTheRunEndsIsAnswered: the request is accepted, but arrives after
 // the last report that the loop of Run reads.
 func TestHandOverAskedForAsTheRunEndsIsAnswered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

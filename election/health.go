@@ -53,7 +53,7 @@ func healthFailures(o Options) int {
 	return o.HealthFailures
 }
 
-// startChecks begins the health checks and returns how to end them.
+// startChecks starts the health checks and returns a function that ends them.
 func (r *run) startChecks() (end func()) {
 	if r.elector.options.Health == nil {
 		return func() {}
@@ -63,8 +63,8 @@ func (r *run) startChecks() (end func()) {
 	return cancel
 }
 
-// check runs one check after the other until the context ends. While one hangs
-// it counts as failed, once for every pause.
+// check runs the checks one after the other until the context ends. A check that hangs
+// counts as failed, again after each pause.
 func (r *run) check(ctx context.Context) {
 	every := r.elector.options.HealthEvery
 	ticks := time.NewTicker(every)
@@ -80,7 +80,7 @@ func (r *run) check(ctx context.Context) {
 	}
 }
 
-// awaitCheck reports the outcome of one check.
+// awaitCheck waits for one check and reports its result.
 func (r *run) awaitCheck(ctx context.Context, result <-chan error, ticks <-chan time.Time) {
 	for {
 		select {
@@ -105,8 +105,8 @@ var (
 	errCheckLate  = errors.New("the health check took longer than the pause between two checks")
 )
 
-// contain makes a call of user code in a goroutine of its own, and turns a panic, or the
-// end of that goroutine, into a failure.
+// contain runs user code in a goroutine of its own. A panic, or an end of that goroutine
+// without a return, becomes an error.
 func contain(ctx context.Context, what string, call func(context.Context) error) <-chan error {
 	result := make(chan error, 1)
 	go func() {

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestCheckThatTakesTooLongHasFailed though it says in the end that all is well, and however
-// often: DiskCheck, on a disk that is slow, knows no context.
+// TestCheckThatTakesTooLongHasFailed even if it passes in the end, and however often:
+// DiskCheck on a slow disk does not observe its context.
 func TestCheckThatTakesTooLongHasFailed(t *testing.T) {
 	const every = time.Second
 	for _, takes := range []time.Duration{every * 3 / 2, every * 5 / 2} {

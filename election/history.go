@@ -3,9 +3,9 @@ package election
 import "slices"
 
 // OneByOne returns a history, oldest leadership first, in which none begins before the previous
-// one has ended. On a Backend whose Traits say Exclusive that is what happened. The recorded
-// times may overlap all the same: they come from the wall clocks of several candidates, and the
-// end of a leadership whose holder was killed is recorded by its successor, a moment after the
+// one has ended. On a Backend whose Traits say Exclusive, this is what happened. The recorded
+// times may overlap all the same: they come from the wall clocks of several candidates, and if
+// a holder was killed, its successor records the end of its leadership, a moment after the
 // successor was elected. Backends call OneByOne on what they show.
 func OneByOne(history []Tenure) []Tenure {
 	shown := slices.Clone(history)

@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// TestHistoryNeverShowsTwoLeadersAtOnce: whatever the clocks were that its times
-// come from.
+// TestHistoryNeverShowsTwoLeadersAtOnce, whatever the clocks from which its times come.
 func TestHistoryNeverShowsTwoLeadersAtOnce(t *testing.T) {
 	at := func(s int) time.Time {
 		if s == 0 {

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// deaf answers Acquire with a grant only when told, whatever its context says.
+// deaf answers Acquire with a grant only when told to, and ignores its context.
 type deaf struct {
 	clock         clock.Clock
 	asked, answer chan struct{}
@@ -98,8 +98,8 @@ func TestGrantThatComesAfterTheEndIsReleased(t *testing.T) {
 	}
 }
 
-// TestGrantOfAForgottenAttemptIsReleased: an unhealthy candidate has given up
-// the attempt, and the answer comes when nobody remembers it.
+// TestGrantOfAForgottenAttemptIsReleased: an unhealthy candidate has given up the attempt,
+// and the answer arrives when the attempt is forgotten.
 func TestGrantOfAForgottenAttemptIsReleased(t *testing.T) {
 	synctest.Test(t, grantOfAForgottenAttempt)
 }
@@ -130,8 +130,8 @@ func grantOfAForgottenAttempt(t *testing.T) {
 	<-ended
 }
 
-// mayBeSick returns a candidate that is unhealthy from when sick is set, and what
-// reports each check since.
+// mayBeSick returns a candidate that is unhealthy while sick is set, and a channel that
+// reports each check since then.
 func mayBeSick(t *testing.T, b election.Backend, c clock.Clock) (e *election.Elector, sick *atomic.Bool, checked chan struct{}) {
 	t.Helper()
 	sick, checked = new(atomic.Bool), make(chan struct{}, 1000)

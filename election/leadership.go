@@ -16,7 +16,7 @@ import (
 // ErrNotLeader.
 type Leadership struct{ term *term }
 
-// term is one leadership. The loop of Run writes it, everybody reads.
+// term is one leadership. The loop of Run writes it; all goroutines may read it.
 type term struct {
 	claim   Claim
 	attempt uint64
@@ -26,26 +26,26 @@ type term struct {
 	clock   clock.Clock
 	resign  func()
 	hurry   func() // asks for a renewal at once
-	ended   func() // the clock has ended it
+	ended   func() // reports to the loop that the time is over
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
 	proof   atomic.Pointer[proof]
-	lastErr atomic.Pointer[error] // of the backend; nil for none
+	lastErr atomic.Pointer[error] // last error of the backend; nil for none
 }
 
-// proof is what the store has said last of a leadership. It never changes; the next
-// one takes its place.
+// proof is the store's latest answer about a leadership. It is never changed; the next
+// answer replaces it.
 type proof struct {
 	deadlineMs int64
 	endMs      int64
-	sent       clock.Instant // when the store was asked
+	sent       clock.Instant // when the request was sent
 	lease      time.Duration
 	replaced   chan struct{} // closed when there is a newer one
 }
 
-// noTerm is that of the zero Leadership.
+// noTerm is the term of the zero Leadership.
 var noTerm = func() *term {
 	t := &term{clock: clock.System(), resign: func() {}, hurry: func() {}}
 	t.ctx, t.cancel = context.WithCancelCause(context.Background())
@@ -144,18 +144,17 @@ func (l Leadership) Ensure(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// checkClock ends the leadership when its time has come and the loop of Run
-// has not said so yet.
+// checkClock ends the leadership if its time is over, even if the loop of Run has not
+// noticed.
 func (t *term) checkClock() {
 	if t.clock.Now().Millis() < t.proof.Load().endMs {
 		return
 	}
-	t.cancel(t.lost(ReasonExpired)) // the first cause stays
+	t.cancel(t.lost(ReasonExpired)) // an earlier cause stays
 }
 
-// watchDeadline ends the leadership at its time, with nothing between the clock
-// and the function's context: the loop of Run does the same, but it also does
-// other things.
+// watchDeadline ends the leadership on time. It does nothing else, so nothing can delay it;
+// the loop of Run watches the deadline too, but also has other work.
 func (t *term) watchDeadline() {
 	for t.ctx.Err() == nil {
 		p := t.proof.Load()
@@ -173,7 +172,7 @@ func (t *term) watchDeadline() {
 	}
 }
 
-// prove moves the end to where the grant has it that the store gave last.
+// prove moves deadline and end to those of the newest grant.
 func (t *term) prove(deadlineMs, endMs int64, by Grant) {
 	old := t.proof.Swap(&proof{deadlineMs, endMs, by.Sent, by.Lease, make(chan struct{})})
 	if old != nil {
@@ -181,8 +180,7 @@ func (t *term) prove(deadlineMs, endMs int64, by Grant) {
 	}
 }
 
-// lost is the cause with which the function's context ends, with what the
-// backend said last.
+// lost returns the cause for the function's context, with the last error of the backend.
 func (t *term) lost(reason Reason) *LostError {
 	lost := &LostError{Election: t.claim.Election, Token: t.token, Reason: reason}
 	if err := t.lastErr.Load(); err != nil {
@@ -191,8 +189,8 @@ func (t *term) lost(reason Reason) *LostError {
 	return lost
 }
 
-// leaderContext is the context of the function. Its Err looks at the clock, as
-// Leadership.Err does.
+// leaderContext is the context of the function. Its Err reads the clock, as Leadership.Err
+// does.
 type leaderContext struct {
 	context.Context
 	term *term

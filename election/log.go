@@ -30,7 +30,7 @@ func (e Event) level() slog.Level {
 	return slog.LevelDebug
 }
 
-// against reports whether a leadership ended against the will of all.
+// against reports whether a leadership ended although nobody had asked for its end.
 func against(reason Reason) bool {
 	switch reason {
 	case ReasonExpired, ReasonTaken, ReasonTokenStale, ReasonUnhealthy:

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// MetadataMax is the greatest length of Options.Metadata in bytes.
+// MetadataMax is the maximum length of Options.Metadata in bytes.
 const MetadataMax = 4096
 
 // Waiter is a waiting candidate, as an observer sees it.

@@ -22,8 +22,8 @@ func TestMetadataBeyondItsLimitIsRefused(t *testing.T) {
 	}
 }
 
-// TestMetadataIsThatOfTheOptions in the leadership, and for those that try or wait for a
-// leader, whatever becomes of the bytes that were given.
+// TestMetadataIsThatOfTheOptions in the leadership, and for candidates that try or wait for
+// a leader, even if the caller changes the bytes later.
 func TestMetadataIsThatOfTheOptions(t *testing.T) {
 	store, want := electiontest.NewStore(nil), []byte("10.0.0.7:8080\xff")
 	given := bytes.Clone(want)

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// NameBytesMax is the greatest length of the name of an election.
+// NameBytesMax is the maximum length of the name of an election in bytes.
 const NameBytesMax = 200
 
 // ValidateName returns nil if an election may have this name: 1 to NameBytesMax bytes of UTF-8

@@ -18,7 +18,7 @@ type outcome struct {
 
 var errGoexit = errors.New("the function ended its goroutine (runtime.Goexit)")
 
-// call runs the function and catches every way in which it can end.
+// call runs the function and records the outcome, however the function ends.
 func call(ctx context.Context, lead Leadership, function func(context.Context, Leadership) error,
 	report func(outcome)) {
 	result := outcome{token: lead.Token(), err: errGoexit}
@@ -33,7 +33,8 @@ func call(ctx context.Context, lead Leadership, function func(context.Context, L
 	returned = true
 }
 
-// own returns the function's error unless it only says that it was told to end.
+// own returns the function's error, unless it only repeats why the function was told to
+// end.
 func (o outcome) own() error {
 	for _, told := range []error{context.Canceled, context.DeadlineExceeded, ErrResigned, ErrTransferred, ErrLost} {
 		if errors.Is(o.err, told) {
@@ -43,7 +44,7 @@ func (o outcome) own() error {
 	return o.err
 }
 
-// repanic lets a panic of the function go on in the goroutine of Run.
+// repanic repeats a panic of the function in the goroutine of Run.
 func (o outcome) repanic() {
 	if o.panicked {
 		panic(fmt.Sprintf("election: the leader's function panicked: %v\n%s", o.panic, o.stack))

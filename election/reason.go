@@ -2,7 +2,7 @@ package election
 
 import "github.com/conclave-project/conclave/internal/elector"
 
-// Reason says why a leadership ended. The zero Reason is none.
+// Reason says why a leadership ended. The zero Reason means none.
 type Reason uint8
 
 // The reasons why a leadership ends.

@@ -34,7 +34,7 @@ func (e *Elector) Run(ctx context.Context, function func(context.Context, Leader
 	return e.start(newRun(e, ctx, function, e.options.Once))
 }
 
-// start carries a run out unless there is another.
+// start carries out a run, unless another one is in progress.
 func (e *Elector) start(r *run) error {
 	if e.backend == nil {
 		return errNotMade
@@ -57,11 +57,11 @@ func (e *Elector) start(r *run) error {
 	return r.result()
 }
 
-// reportsMax bounds the reports that wait for the loop. Those who report are
-// few and wait their turn; a process may have ten thousand loops.
+// reportsMax bounds the reports that wait for the loop. It is small because only a few
+// goroutines report, they can wait, and a process may have ten thousand loops.
 const reportsMax = 8
 
-// run is one call of Run. The loop owns everything but what the mutex guards.
+// run is one call of Run. The loop owns all fields except those that the mutex guards.
 type run struct {
 	elector  *Elector
 	ctx      context.Context
@@ -76,34 +76,34 @@ type run struct {
 
 	finished  bool
 	reason    elector.Reason
-	why       Reason // the last leadership ends or has ended, for Status
+	why       Reason // why the last leadership ends or has ended, for Status
 	lastErr   error
-	lossErr   error // lastErr, but no failed release: that comes after a loss, and explains none
-	refused   error // by the store, for good; see elector.Refused
+	lossErr   error // lastErr without failed releases: a release follows a loss and does not explain it
+	refused   error // the store's permanent error; see elector.Refused
 	healthErr error
 	outcome   outcome
 
-	tries bool  // made by Try: what keeps it from leading ends it
-	kept  error // what did; nil for nothing
+	tries bool  // started by Try: the run ends if it cannot lead
+	kept  error // why a Try cannot lead; nil for nothing
 
-	transfers  []*transfer // asked for and not answered; none but while a leadership lasts
-	nomination *nomination // the one that was begun last, nil for none
+	transfers  []*transfer // requested and not yet answered; only during a leadership
+	nomination *nomination // the one that began last; nil for none
 
 	mu   sync.Mutex
-	term *term // the present leadership until it is released
+	term *term // the current leadership until it is released
 	over chan struct{}
 }
 
-// attempt is one campaign: its claim, and the grant when there is one.
+// attempt is one campaign: its claim, and its grant once there is one.
 type attempt struct {
 	claim    Claim
 	cancel   context.CancelFunc
 	grant    Grant
-	honoured Request // the last request of an operator that was acted upon
-	untold   bool    // its beginning was left out, and so is the rest
+	honoured Request // the last request of an operator that was carried out
+	untold   bool    // its first event was dropped, so its other events are dropped too
 }
 
-// report is an event for the machine with what the machine does not need.
+// report is an event for the machine, with data that only the loop needs.
 type report struct {
 	event    elector.Event
 	grant    Grant
@@ -137,7 +137,8 @@ func newRun(e *Elector, ctx context.Context, function func(context.Context, Lead
 	}
 }
 
-// millisUp rounds up, as 0 is no short pause for the machine, but none, and no limit.
+// millisUp rounds up to whole milliseconds: the machine takes 0 as no pause, or as no
+// limit.
 func millisUp(d time.Duration) int64 {
 	whole := d.Milliseconds()
 	if d%time.Millisecond > 0 {
@@ -146,7 +147,7 @@ func millisUp(d time.Duration) int64 {
 	return whole
 }
 
-// loop owns the machine until it finishes.
+// loop runs the machine until it has finished.
 func (r *run) loop() {
 	stop := r.ctx.Done()
 	r.step(elector.Start{})
@@ -155,7 +156,7 @@ func (r *run) loop() {
 		timer := r.timer()
 		select {
 		case one := <-r.reports:
-			if stop != nil && r.ctx.Err() != nil { // what has come at the same moment elects nobody
+			if stop != nil && r.ctx.Err() != nil { // after ctx has ended, a grant that arrived at the same moment must not elect
 				stop = nil
 				r.step(elector.Stop{})
 			}
@@ -180,8 +181,8 @@ func (r *run) loop() {
 	r.elector.teller.await(min(max(r.elector.options.Lease/4, minRelease), maxRelease))
 }
 
-// returnLate releases the grants that came too late for the loop and were put
-// where nobody looks any more. No worker is left that could add one.
+// returnLate releases the grants that were reported after the loop had ended. All workers
+// have ended, so none can be added.
 func (r *run) returnLate() {
 	for {
 		select {
@@ -208,7 +209,7 @@ type noTimer struct{}
 func (noTimer) C() <-chan struct{} { return nil }
 func (noTimer) Stop()              {}
 
-// report hands an event to the loop; false when the loop has ended.
+// report sends an event to the loop; it returns false if the loop has ended.
 func (r *run) report(one report) bool {
 	select {
 	case r.reports <- one:
@@ -218,18 +219,18 @@ func (r *run) report(one report) bool {
 	}
 }
 
-// receive notes what the shell must know of a report and steps the machine.
+// receive keeps what the run needs of a report, and gives its event to the machine.
 func (r *run) receive(one report) {
 	switch e := one.event.(type) {
 	case elector.Acquired:
 		a := r.attempts[e.Attempt]
 		if a == nil {
-			// The attempt was given up and forgotten before its answer came.
+			// The attempt was abandoned and removed before its answer came.
 			r.workers.Go(func() { _ = r.returnGrant(one.grant) })
 			return
 		}
 		a.grant = one.grant
-		defer r.honour(e.Attempt) // an operator may have been faster than Acquire
+		defer r.honour(e.Attempt) // an operator's request may have arrived before Acquire returned
 	case elector.AcquireFailed:
 		if e.Final {
 			r.refused = one.err
@@ -249,7 +250,7 @@ func (r *run) receive(one report) {
 		defer r.honour(e.Attempt)
 	case elector.Transfer:
 		if r.term == nil || r.term.attempt != one.transfer.attempt || r.term.ctx.Err() != nil {
-			one.transfer.answered <- ErrNotLeader // or is about to end: the step would do nothing, or to another
+			one.transfer.answered <- ErrNotLeader // or it is ending: the machine would ignore the event or apply it to another leadership
 			return
 		}
 		r.transfers = append(r.transfers, one.transfer)
@@ -263,7 +264,7 @@ func (r *run) receive(one report) {
 			defer r.keep(one.err)
 		}
 	case elector.Stop:
-		r.keep(one.err) // Try has seen another leader
+		r.keep(one.err) // watchOthers has seen another leader
 		return
 	case elector.Released:
 		if one.err != nil {
@@ -274,7 +275,7 @@ func (r *run) receive(one report) {
 	r.step(one.event)
 }
 
-// remaining is the time to the deadline of the present leadership.
+// remaining returns the time until the deadline of the current leadership.
 func (r *run) remaining() time.Duration {
 	if r.term == nil {
 		return 0
@@ -282,8 +283,8 @@ func (r *run) remaining() time.Duration {
 	return Leadership{r.term}.Remaining()
 }
 
-// note keeps an error for the result and reports it. That a cancelled call
-// says it was cancelled is no news.
+// note keeps an error for the result and reports it. It ignores the error of a call that
+// the run itself has cancelled.
 func (r *run) note(kind EventKind, attempt uint64, err error) {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return
@@ -304,7 +305,8 @@ func (r *run) note(kind EventKind, attempt uint64, err error) {
 
 func (r *run) tell(event Event) { r.tellThen(event, nil) }
 
-// tellThen closes the channel when the event was told.
+// tellThen closes the channel when OnEvent was called with the event, or the event was
+// dropped.
 func (r *run) tellThen(event Event, told chan struct{}) {
 	event.Election = r.elector.name
 	a := r.attempts[event.Attempt]
@@ -320,7 +322,7 @@ func (r *run) tellThen(event Event, told chan struct{}) {
 	}
 }
 
-// forget drops an attempt that was released.
+// forget removes an attempt that was released.
 func (r *run) forget(number uint64) {
 	if a := r.attempts[number]; a != nil {
 		a.cancel()
@@ -334,8 +336,8 @@ func (r *run) forget(number uint64) {
 	}
 }
 
-// setTerm makes a leadership the present one, or tells those who wait in
-// resign that there is none any more.
+// setTerm sets the current leadership. The end of the previous one wakes those who wait for
+// it in resign or transfer.
 func (r *run) setTerm(t *term) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -349,8 +351,8 @@ func (r *run) setTerm(t *term) {
 	}
 }
 
-// present returns the attempt of the present leadership, and a channel that is
-// closed when it has been released: nil when there is none.
+// present returns the attempt of the current leadership, and a channel that is closed when
+// the leadership was released; the channel is nil if there is none.
 func (r *run) present() (attempt uint64, over <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -360,7 +362,7 @@ func (r *run) present() (attempt uint64, over <-chan struct{}) {
 	return r.term.attempt, r.over
 }
 
-// resign asks for the end of the present leadership and waits for it.
+// resign asks for the end of the current leadership and waits for it.
 func (r *run) resign(ctx context.Context) error {
 	attempt, over := r.present()
 	if over == nil || !r.report(report{event: elector.Resign{Attempt: attempt}}) {
@@ -374,7 +376,7 @@ func (r *run) resign(ctx context.Context) error {
 	}
 }
 
-// result says how the run ended.
+// result returns the error of Run.
 func (r *run) result() error {
 	r.outcome.repanic()
 	own := r.outcome.own()

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// passing refuses an attempt for good, as it seems, whenever it is told to.
+// passing refuses an attempt with a permanent error whenever it is told to.
 type passing struct {
 	*electiontest.Store
 	refusals chan error // one for each attempt
@@ -27,8 +27,8 @@ func (p passing) Acquire(ctx context.Context, claim election.Claim) (election.Gr
 	return p.Store.Acquire(ctx, claim)
 }
 
-// jumping is a clock that stands, but for jumps. Its timers are the system's, that
-// the pauses between attempts pass.
+// jumping is a clock that stands, except for jumps. Its timers are the system's, so the
+// pauses between attempts pass.
 type jumping struct{ now atomic.Int64 }
 
 func (j *jumping) Now() clock.Instant { return clock.Instant(j.now.Load()) }
@@ -42,8 +42,8 @@ func (j *jumping) Timer(at clock.Instant) clock.Timer {
 	})}
 }
 
-// TestCandidateOutlivesARefusalOfAStoreThatHasServedIt: it has led, in another Run
-// even, or has waited for long. What is closed ends it all the same.
+// TestCandidateOutlivesARefusalOfAStoreThatHasServedIt: it has led, even in another Run, or
+// has waited for long. A closed backend still ends it.
 func TestCandidateOutlivesARefusalOfAStoreThatHasServedIt(t *testing.T) {
 	refusal := election.Permanent(errors.New("404 from a proxy"))
 	closed := election.Permanent(election.ErrClosed)

@@ -34,7 +34,7 @@ func TestShortEndLimitIsNotWithoutEnd(t *testing.T) {
 	<-done
 }
 
-// TestNegativeEndLimitIsWithoutEnd: a function that goes on for longer than a lease is
+// TestNegativeEndLimitIsWithoutEnd: a function that continues for longer than a lease is
 // not reported, and keeps the election.
 func TestNegativeEndLimitIsWithoutEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

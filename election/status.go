@@ -70,7 +70,8 @@ func (e *Elector) Status() Status {
 	return s
 }
 
-// reasonOf returns the reason in the cause of a context that ended, or else the other.
+// reasonOf returns the reason in the cause of an ended context, or other if the cause has
+// none.
 func reasonOf(cause error, other Reason) Reason {
 	if lost := (*LostError)(nil); errors.As(cause, &lost) {
 		return lost.Reason
@@ -95,7 +96,7 @@ func (e *Elector) IsLeader() bool {
 	return leads
 }
 
-// publish lets others see what the machine does. The loop calls it.
+// publish updates the status that other goroutines see. The loop calls it.
 func (r *run) publish() {
 	s := &Status{State: State(r.machine.State()), Since: time.Now(), Reason: r.why, Err: r.lastErr}
 	if r.term != nil {

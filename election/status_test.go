@@ -50,8 +50,8 @@ func TestZeroLeadershipHasNeverBeen(t *testing.T) {
 	<-lead.Done()
 }
 
-// TestEnsureRenewsWhenTooLittleIsLeft: of a lease of 40 s, 38 s count, and 8 s of them
-// are the grace. The clock stands but for what the test moves, and no renewal is due.
+// TestEnsureRenewsWhenTooLittleIsLeft: of a lease of 40 s, 38 s count, of which 8 s are the
+// grace. The clock advances only by the test, and no renewal is due.
 func TestEnsureRenewsWhenTooLittleIsLeft(t *testing.T) {
 	c := clock.NewManual(0)
 	e := elector(t, electiontest.NewStore(c), election.Options{Once: true, Lease: 40 * time.Second, Clock: c})

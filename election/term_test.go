@@ -15,9 +15,9 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestBlockedLogDoesNotHoldUpTheEndOfALeadership: OnEvent does not return, as
-// with a log on a pipe that nobody reads, while the store loses renewals. The
-// function must have been told before anybody else leads.
+// TestBlockedLogDoesNotHoldUpTheEndOfALeadership: OnEvent blocks, like a log on a pipe that
+// nobody reads, while the store loses renewals. The function must be told before anybody
+// else leads.
 func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -61,9 +61,9 @@ func TestBlockedLogDoesNotHoldUpTheEndOfALeadership(t *testing.T) {
 	})
 }
 
-// TestBlockedLogHoldsUpNoCampaignAndLosesNoEnd: with OnEvent blocked the queue of events
-// stays small, and leaderships go on, also those of another Run. Of what is told later the
-// beginnings have their ends, and what is left out is counted.
+// TestBlockedLogHoldsUpNoCampaignAndLosesNoEnd: with OnEvent blocked, the queue of events
+// stays small, and leaderships continue, also those of another Run. In the events that are
+// reported later, each beginning has its end, and events that are left out are counted.
 func TestBlockedLogHoldsUpNoCampaignAndLosesNoEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -106,9 +106,9 @@ func TestBlockedLogHoldsUpNoCampaignAndLosesNoEnd(t *testing.T) {
 	})
 }
 
-// TestWedgedFunctionIsReportedAndTheElectionGoesOn: the function ignores its
-// context, the store is well. After EndLimit that is told, and the election runs
-// out, so that another leads.
+// TestWedgedFunctionIsReportedAndTheElectionGoesOn: the function ignores its context while
+// the store is well. After EndLimit this is reported, and the lease expires, so another
+// candidate leads.
 func TestWedgedFunctionIsReportedAndTheElectionGoesOn(t *testing.T) {
 	for _, how := range []string{"unhealthy", "resigned", "stopped"} {
 		t.Run(how, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { wedged(t, how) }) })

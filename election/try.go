@@ -56,8 +56,8 @@ func (e *Elector) Try(ctx context.Context, function func(context.Context, Leader
 	return e.start(r)
 }
 
-// look returns the first View that shows who leads, or that nobody does. With the error of ctx it
-// returns a leader of whom nothing else was seen.
+// look returns the first View that shows a confirmed leader or none. If ctx ends first, it
+// returns the error of ctx and the last View, which may show an unconfirmed leader.
 func (e *Elector) look(ctx context.Context) (View, error) {
 	last := View{}
 	for view := range e.Observe(ctx) {
@@ -74,8 +74,8 @@ func (e *Elector) look(ctx context.Context) (View, error) {
 	return View{}, Permanent(ErrClosed)
 }
 
-// watchOthers reports that another candidate leads. That this one does may be seen
-// before Acquire returns; its token is then above the last that was seen before.
+// watchOthers reports that another candidate leads. A View may show this candidate as the
+// leader before Acquire returns: it has this id and a token above the last one seen before.
 func (r *run) watchOthers(ctx context.Context, last Token) {
 	for view := range r.elector.Observe(ctx) {
 		var err error
@@ -92,7 +92,7 @@ func (r *run) watchOthers(ctx context.Context, last Token) {
 	}
 }
 
-// keep ends a run that tries and does not lead, because of what keeps it from that.
+// keep ends a run of Try that does not lead, and keeps the error as the reason.
 func (r *run) keep(err error) {
 	if !r.tries || r.term != nil || r.kept != nil {
 		return

@@ -205,8 +205,8 @@ func (s told) Observe(context.Context, string) iter.Seq2[election.View, error] {
 	}
 }
 
-// TestEndOfALeadershipIsNotSeenBeforeItsBeginning: an observer may lag, and one who was
-// given the token by the leader itself knows more than it does.
+// TestEndOfALeadershipIsNotSeenBeforeItsBeginning: an observer may lag, and a client that
+// got the token from the leader itself knows more than the observer.
 func TestEndOfALeadershipIsNotSeenBeforeItsBeginning(t *testing.T) {
 	before, leads := election.View{Token: 6}, election.View{Leader: "a", Token: 7}
 	for name, one := range map[string]struct {

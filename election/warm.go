@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// warmUp is that of one claim. However often a backend asks for it, and with
-// whatever context: one call of Options.Warm runs at a time, one that has succeeded
-// is not repeated, and none goes on after the end of Acquire.
+// warmUp runs Options.Warm for one claim. A backend may ask for it several times, with any
+// context: only one call of Warm runs at a time, it is not called again after a success,
+// and no call continues after Acquire has ended.
 type warmUp struct {
 	function func(context.Context) error
 	life     context.Context // ends with Acquire
 	end      context.CancelFunc
-	turn     chan struct{} // of 1: who has put something in may call
-	ready    bool          // the function has returned nil; belongs to whose turn it is
+	turn     chan struct{} // capacity 1: the goroutine that has put a value in may call function
+	ready    bool          // the function has returned nil; belongs to the goroutine whose turn it is
 }
 
-// newWarmUp returns nil for candidates that need none.
+// newWarmUp returns nil for a candidate without a warm-up.
 func newWarmUp(function func(context.Context) error) *warmUp {
 	if function == nil {
 		return nil
@@ -28,8 +28,8 @@ func newWarmUp(function func(context.Context) error) *warmUp {
 
 var errWarmUpOver = errors.New("the candidate no longer waits")
 
-// run is Claim.Warm. A call that panics has failed, as a health check has: the
-// candidate is not the next to lead, and goes on.
+// run is Claim.Warm. A panic counts as a failure, as in a health check: the candidate is
+// not the next leader, but keeps waiting.
 func (w *warmUp) run(ctx context.Context) error {
 	select {
 	case w.turn <- struct{}{}:
@@ -53,8 +53,8 @@ func (w *warmUp) run(ctx context.Context) error {
 	return err
 }
 
-// finish tells a call that runs to end, and waits for it, but not for ever: the
-// function is the user's.
+// finish tells a running call to end and waits for it, up to the limit, because the
+// function is the user's and may not end.
 func (w *warmUp) finish(limit time.Duration) {
 	if w == nil {
 		return
@@ -63,7 +63,7 @@ func (w *warmUp) finish(limit time.Duration) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case w.turn <- struct{}{}: // for good
+	case w.turn <- struct{}{}: // and keeps the turn, so no call follows
 	case <-timer.C:
 	}
 }

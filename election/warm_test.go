@@ -54,8 +54,8 @@ func hangs(asked chan<- struct{}) func(context.Context) error {
 	}
 }
 
-// TestTransferGoesBeforeARivalThatNeverGetsReady: a candidate of higher priority
-// hangs in Warm; whom somebody asks for leads nevertheless.
+// TestTransferGoesBeforeARivalThatNeverGetsReady: a candidate of higher priority hangs in
+// Warm; the candidate that somebody requests leads nevertheless.
 func TestTransferGoesBeforeARivalThatNeverGetsReady(t *testing.T) {
 	synctest.Test(t, transferGoesBeforeARival)
 }
@@ -76,8 +76,8 @@ func transferGoesBeforeARival(t *testing.T) {
 	}
 }
 
-// TestHandOverHasATimeLimit: the one asked for hangs in Warm, and the leader leads
-// on, free for the next request.
+// TestHandOverHasATimeLimit: the requested candidate hangs in Warm, and the leader
+// continues to lead and can accept the next request.
 func TestHandOverHasATimeLimit(t *testing.T) { synctest.Test(t, handOverHasATimeLimit) }
 
 func handOverHasATimeLimit(t *testing.T) {

@@ -10,7 +10,7 @@ type Code int32
 const (
 	OK                          Code = 0
 	ErrSystem                   Code = -1 // range marker, never sent
-	ErrRuntimeInconsistency     Code = -2 // in a multi: after the operation that failed
+	ErrRuntimeInconsistency     Code = -2 // in a multi: operations after the one that failed
 	ErrDataInconsistency        Code = -3
 	ErrConnectionLoss           Code = -4 // local
 	ErrMarshalling              Code = -5

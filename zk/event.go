@@ -73,7 +73,7 @@ const (
 	WatchStandard            WatchMode = -1
 )
 
-// WatcherType says which watches checkWatches and removeWatches mean.
+// WatcherType is the kind of watches that checkWatches and removeWatches apply to.
 type WatcherType int32
 
 // The watcher types.

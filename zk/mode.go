@@ -38,8 +38,8 @@ type OwnerKind uint8
 const (
 	OwnerNone      OwnerKind = iota // persistent
 	OwnerSession                    // ephemeral, the owner is the session id
-	OwnerContainer                  // goes when its last child has gone
-	OwnerTTL                        // goes when it was not changed for its TTL
+	OwnerContainer                  // container, deleted once its last child is gone
+	OwnerTTL                        // TTL, deleted when it has not changed for its TTL
 )
 
 // ContainerOwner is the stored owner of a container.

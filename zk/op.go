@@ -5,7 +5,7 @@ import "strconv"
 // Op is the kind of a request or of a transaction, by its number on the wire.
 type Op int32
 
-// The operations. Those below 100 are ordered in the session's pipeline.
+// The operations. The numbers are ZooKeeper's, except for that of OpGetChildrenPage.
 const (
 	OpNotification         Op = 0
 	OpCreate               Op = 1
@@ -37,7 +37,7 @@ const (
 	OpSetWatches2          Op = 105
 	OpAddWatch             Op = 106
 	OpWhoAmI               Op = 107
-	OpGetChildrenPage      Op = 2260 // of Conclave's own (ZOOKEEPER-2260 asks for it)
+	OpGetChildrenPage      Op = 2260 // Conclave's own; ZOOKEEPER-2260 asks for it
 	OpCreateSession        Op = -10
 	OpCloseSession         Op = -11
 	OpError                Op = -1 // a transaction that changes nothing; or the end of a multi
@@ -73,7 +73,7 @@ func (o Op) Known() bool {
 		OpGetChildren2, OpMulti, OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer,
 		OpCreateTTL, OpMultiRead, OpAuth, OpSetWatches, OpSASL, OpGetEphemerals, OpGetAllChildrenNumber,
 		OpSetWatches2, OpAddWatch, OpWhoAmI, OpGetChildrenPage, OpCloseSession:
-		return true // each request is asked for this three times: no map
+		return true // called three times for each request, hence no map
 	}
 	return false
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// What has a name is known to clients, but for what only servers use.
+// Every operation that has a name is known to clients, except those that only
+// servers use.
 func TestKnownOperations(t *testing.T) {
 	servers := []Op{OpNotification, OpCheck, OpError, OpCreateSession, OpDeleteContainer}
 	for o := Op(-100); o < 3000; o++ {

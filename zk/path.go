@@ -14,11 +14,11 @@ const (
 	ConfigPath = "/zookeeper/config"
 )
 
-// ValidatePath returns nil if path can name a znode, and otherwise why not. It is the full check
-// of create, setData, setACL and check: the path starts with a slash, does not end in one, has no
-// empty, "." or ".." component, and none of the characters that ZooKeeper refuses (controls,
-// surrogates and private use, U+FFF0-U+FFFF, and so everything above the basic plane and every
-// malformed byte).
+// ValidatePath returns nil if path can name a znode, and otherwise an error that says why not. It
+// is the full check of create, setData, setACL and check: the path starts with a slash, does not
+// end in one, has no empty, "." or ".." component, and none of the characters that ZooKeeper
+// refuses (controls, surrogates, private use and U+FFF0-U+FFFF, which includes everything above the
+// basic plane and every malformed byte).
 func ValidatePath(path string) error {
 	if path == "" {
 		return fmt.Errorf("path is empty: it must start with /")

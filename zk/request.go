@@ -8,9 +8,9 @@ type Request struct {
 	Xid  Xid
 	Path string // all with a path; sync; getEphemerals (prefix)
 
-	Data    []byte      // create*, setData; auth (credential), sasl (token), getChildrenPage (where to go on); nil is null
+	Data    []byte      // create*, setData; auth (credential), sasl (token), getChildrenPage (cursor); nil is null
 	ACL     []ACL       // create*, setACL
-	Version int32       // delete, setData, setACL, check, -1 is any; getChildrenPage (the most names)
+	Version int32       // delete, setData, setACL, check, -1 is any; getChildrenPage (limit)
 	Mode    CreateMode  // create*
 	TTL     int64       // createTTL, ms
 	Watch   bool        // exists, getData, getChildren, getChildren2
@@ -39,14 +39,14 @@ type SetWatches struct {
 type Reconfig struct {
 	Joining    *string
 	Leaving    *string
-	NewMembers *string // not nil replaces everything
-	ConfigID   int64   // -1, or the version the change rests on
+	NewMembers *string // if not nil, it replaces everything
+	ConfigID   int64   // -1, or the version that the change is based on
 }
 
 // Result is what an operation returns. Which fields are set follows from
 // the operation; a Code other than OK excludes all others, except for a multi.
 type Result struct {
-	Op       Op // the operation; in a multi also what its entry is typed as
+	Op       Op // the operation; in a multi, also the type of its entry
 	Code     Code
 	Path     string
 	Data     []byte // nil is null

@@ -1,6 +1,6 @@
 package zk
 
-// TxnHeader says whose transaction it is and where it stands in the order.
+// TxnHeader says whose a transaction is and where it stands in the order.
 type TxnHeader struct {
 	Session SessionID
 	Cxid    Xid // the client's number of the request, 0 if a server made it

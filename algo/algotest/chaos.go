@@ -7,31 +7,30 @@ import (
 	"github.com/conclave-project/conclave/algo"
 )
 
-// Chaos is a run of random faults. The zero value of each field leaves it out.
+// Chaos is a run with random faults. The zero value of a field turns its faults off.
 type Chaos struct {
 	Members int
-	// Elections is how many leaderships to wait for; the run also ends after
-	// MovesMax faults.
+	// Elections is the number of leaderships to wait for; the run also ends after MovesMax
+	// faults.
 	Elections, MovesMax int
-	// DriftPpm is by how much each clock may gain or lose, in microseconds per
-	// second.
+	// DriftPpm is the most that each clock may gain or lose, in microseconds per second.
 	DriftPpm int
-	// Reconfigure changes the members: two more are there who are no founders.
+	// Reconfigure changes the members: there are two additional ones that are no founders.
 	Reconfigure bool
-	// Forget lets members come back without their disk, MayForget, if not nil,
-	// only when it returns true.
+	// Forget lets members come back without their disk; if MayForget is not nil, only when
+	// it returns true.
 	Forget    bool
 	MayForget func(id algo.ID) bool
 	// Collapse lets members forget the election when it is idle.
 	Collapse bool
 	QuietMs  int64 // see World
-	// Began, if not nil, is given the world before anything happens.
+	// Began, if not nil, is called with the world before anything happens.
 	Began func(*World)
-	// Calm leaves out all faults but crashes.
+	// Calm turns off all faults except crashes.
 	Calm bool
 }
 
-// IDs returns the ids of n members, in the order of text.
+// IDs returns the ids of n members, sorted as text.
 func IDs(n int) []algo.ID {
 	ids := make([]algo.ID, n)
 	for i := range ids {
@@ -43,7 +42,7 @@ func IDs(n int) []algo.ID {
 	return ids
 }
 
-// Run makes a world for the seed and lets chaos loose in it.
+// Run makes a world from the seed and runs the faults in it.
 func (c Chaos) Run(seed uint64, maker func(founders []algo.ID) Maker) *World {
 	all := IDs(c.Members)
 	founders := all
@@ -108,7 +107,7 @@ func (c Chaos) move(w *World, all []algo.ID) {
 	}
 }
 
-// leader prefers a member that leads: there things happen.
+// leader prefers a member that leads, where faults matter most.
 func (c Chaos) leader(w *World, all []algo.ID, otherwise algo.ID) algo.ID {
 	for _, id := range all {
 		if w.Up(id) && w.Status(id).Leads && w.random.Below(3) > 0 {
@@ -118,7 +117,7 @@ func (c Chaos) leader(w *World, all []algo.ID, otherwise algo.ID) algo.ID {
 	return otherwise
 }
 
-// start starts a dead member, and others too when many are dead.
+// start starts a member that is down, and also others if many are down.
 func (c Chaos) start(w *World, id algo.ID) {
 	if c.Forget && w.member(id).machine == nil && w.random.Below(3) == 0 && (c.MayForget == nil || c.MayForget(id)) {
 		w.Forget(id, algo.State{})
@@ -132,7 +131,7 @@ func (c Chaos) start(w *World, id algo.ID) {
 	}
 }
 
-// part cuts the members in two.
+// part partitions the members in two.
 func (c Chaos) part(w *World, all []algo.ID) {
 	w.Heal()
 	side := w.random.Next()
@@ -145,7 +144,7 @@ func (c Chaos) part(w *World, all []algo.ID) {
 	}
 }
 
-// reconfigure adds or removes a member where one leads.
+// reconfigure adds or removes a member if one leads.
 func (c Chaos) reconfigure(w *World, all []algo.ID) {
 	for _, m := range w.members {
 		if m.lead == nil || m.machine == nil {

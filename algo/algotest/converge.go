@@ -6,10 +6,10 @@ import (
 	"github.com/conclave-project/conclave/algo"
 )
 
-// Converge lets members die, come back, campaign and step down at
-// random, while all messages arrive; then nothing changes any more. It returns
-// how many elections there were, and what is wrong: that another leads than the
-// best of the candidates that are up, or that a member follows another.
+// Converge lets members crash, restart, campaign and step down at random, while all
+// messages arrive; after that nothing changes any more. It returns the number of elections,
+// and an error if the leader is not the best candidate that is up, or a member follows
+// another one.
 func Converge(seed uint64, found Founder, better func(id, than algo.ID) bool) (elections int, err error) {
 	ids := IDs(2 + int(seed%6))
 	w := New(seed, found(ids), ids)

@@ -31,7 +31,7 @@ func maker(t testing.TB, name string) algotest.Founder {
 	}
 }
 
-// started is a world with all members alive.
+// started returns a world with all members up.
 func started(t testing.TB, name string, seed uint64, ids []algo.ID) *algotest.World {
 	w := algotest.New(seed, maker(t, name)(ids), ids)
 	for _, id := range ids {
@@ -46,7 +46,7 @@ func campaign(w *algotest.World, ids []algo.ID) {
 	}
 }
 
-// count is how many messages of these types were sent.
+// count returns how many messages of these types were sent.
 func count(w *algotest.World, types ...algo.MessageType) (n int) {
 	for _, t := range types {
 		n += w.Sent[t]
@@ -57,16 +57,16 @@ func count(w *algotest.World, types ...algo.MessageType) (n int) {
 var (
 	raftTypes  = []algo.MessageType{algo.PreVote, algo.PreVoteReply, algo.RequestVote, algo.RequestVoteReply, algo.Heartbeat, algo.HeartbeatReply}
 	bullyTypes = []algo.MessageType{algo.Election, algo.Answer, algo.Coordinator}
-	ringTypes  = []algo.MessageType{algo.Token, algo.Elected} // confirmations come on top
+	ringTypes  = []algo.MessageType{algo.Token, algo.Elected} // confirmations are not counted
 )
 
 // A measure counts the messages of an election among n members.
 type measure struct {
 	title, formula string
 	expect         func(n float64) float64
-	within         float64 // how far off, as a share of what is expected
+	within         float64 // allowed deviation, as a fraction of the expected number
 	count          func(t testing.TB, n int) float64
-	color, dash    string // of its line; a dashed one lies on another
+	color, dash    string // of its line; a dashed line lies on another one
 }
 
 var measures = []measure{
@@ -111,7 +111,7 @@ func bullyWorst(t testing.TB, n int) float64 {
 	return float64(count(w, bullyTypes...) - before)
 }
 
-// bullyBest: only the greatest of the living, which no greater one answers.
+// bullyBest lets only the greatest living member hold an election; no greater one answers.
 func bullyBest(t testing.TB, n int) float64 {
 	ids := algotest.IDs(n)
 	w := started(t, "bully", 1, ids)
@@ -121,7 +121,7 @@ func bullyBest(t testing.TB, n int) float64 {
 	return float64(count(w, bullyTypes...))
 }
 
-// ringWorst: ids fall along the ring, all begin at once.
+// ringWorst has ids fall along the ring, and all members begin at once.
 func ringWorst(t testing.TB, n int) float64 {
 	ids := algotest.IDs(n)
 	slices.Reverse(ids)
@@ -131,7 +131,7 @@ func ringWorst(t testing.TB, n int) float64 {
 	return float64(count(w, ringTypes...))
 }
 
-// ringBest: the greatest begins alone.
+// ringBest lets the greatest member begin alone.
 func ringBest(t testing.TB, n int) float64 {
 	ids := algotest.IDs(n)
 	w := started(t, "ring", 1, ids)
@@ -148,7 +148,7 @@ func ringExpected(n float64) float64 {
 	return sum
 }
 
-// ringAverage is over rings in random order.
+// ringAverage averages over rings in random order.
 func ringAverage(t testing.TB, n int) float64 {
 	const rings = 60
 	total := 0
@@ -179,7 +179,7 @@ func lowestHeartbeat(t testing.TB, n int) float64 {
 
 var sizes = []int{3, 5, 10, 20, 50, 100}
 
-// TestMessagesAreAsManyAsTheFormulaeSay counts, compares, and keeps the table
+// TestMessagesAreAsManyAsTheFormulaeSay counts and compares messages, and keeps the table
 // and the plot of docs/algorithms.md up to date.
 func TestMessagesAreAsManyAsTheFormulaeSay(t *testing.T) {
 	counts := make([][]float64, len(measures))
@@ -205,7 +205,7 @@ func TestMessagesAreAsManyAsTheFormulaeSay(t *testing.T) {
 	golden(t, "../../docs/algorithms.md", func(doc []byte) []byte { return between(t, doc, "messages", table.String()) })
 }
 
-// TestHandoverTimes measures from a leader's death to the next leadership, and
+// TestHandoverTimes measures the time from a leader's death to the next leadership, and
 // keeps the table of docs/algorithms.md up to date.
 func TestHandoverTimes(t *testing.T) {
 	var table strings.Builder
@@ -244,7 +244,7 @@ func handover(t testing.TB, name string, seed uint64) int64 {
 	return w.NowMs() - start
 }
 
-// golden compares a file with what it should be, and writes it with -rewrite.
+// golden compares a file with its expected content, and writes it with -rewrite.
 func golden(t *testing.T, name string, make func(old []byte) []byte) {
 	t.Helper()
 	old, err := os.ReadFile(name)
@@ -264,7 +264,7 @@ func golden(t *testing.T, name string, make func(old []byte) []byte) {
 	}
 }
 
-// between puts text between two markers of a document.
+// between replaces the text between two markers of a document.
 func between(t testing.TB, doc []byte, marker, text string) []byte {
 	begin, end := fmt.Sprintf("<!-- %s -->\n", marker), fmt.Sprintf("<!-- end of %s -->", marker)
 	head, rest, ok := strings.Cut(string(doc), begin)

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/algo/algotest"
 )
 
-// plot draws messages over members, both axes logarithmic.
+// plot draws the number of messages against the number of members, both axes logarithmic.
 func plot(counts [][]float64) []byte {
 	const width, height, left, top, right, bottom = 760, 420, 60, 20, 230, 50
 	x := func(n float64) float64 {
@@ -95,13 +95,13 @@ func partitionLeader(w *algotest.World, leader algo.ID) {
 	w.Run(leaseMs + 300)
 }
 
-// drawing is a picture of lanes, one for each member, time going down.
+// drawing is a picture with one lane for each member; time runs downwards.
 type drawing struct {
 	lanes   []algo.ID
 	records []algotest.Record
 }
 
-// add keeps what is worth showing.
+// add keeps records that are worth showing.
 func (d *drawing) add(r algotest.Record) {
 	switch {
 	case r.To != "" && (algotest.IsHeartbeat(r.Type) || r.Type == algo.Passed):
@@ -119,8 +119,8 @@ const (
 
 func (d *drawing) x(id algo.ID) int { return laneLeft + slices.Index(d.lanes, id)*laneWidth }
 
-// rows gives each moment at which something happens a height, with a gap where
-// much time passes.
+// rows assigns a height to each time at which something happens, with a gap where much time
+// passes.
 func (d *drawing) rows() (map[int64]int, int) {
 	var times []int64
 	for _, r := range d.records {
@@ -171,7 +171,7 @@ func (d *drawing) svg(title string) []byte {
 	return []byte(b.String())
 }
 
-// ordered ranges over the rows from above.
+// ordered iterates over the rows from top to bottom.
 func ordered(heights map[int64]int) func(func(int64, int) bool) {
 	return func(yield func(int64, int) bool) {
 		var times []int64
@@ -187,7 +187,7 @@ func ordered(heights map[int64]int) func(func(int64, int) bool) {
 	}
 }
 
-// drawLeaders draws a bar while a member leads.
+// drawLeaders draws a bar for each time in which a member leads.
 func (d *drawing) drawLeaders(b *strings.Builder, heights map[int64]int, height int) {
 	since := make(map[algo.ID]int)
 	bar := func(id algo.ID, end int) {
@@ -210,7 +210,7 @@ func (d *drawing) drawLeaders(b *strings.Builder, heights map[int64]int, height 
 	}
 }
 
-// drawMessage draws an arrow; what is lost ends half way in a cross.
+// drawMessage draws an arrow. A lost message ends half way in a cross.
 func (d *drawing) drawMessage(b *strings.Builder, r algotest.Record, heights map[int64]int) {
 	x1, y1, x2 := d.x(r.Member), heights[r.AtMs], d.x(r.To)
 	label, _, _ := strings.Cut(r.Text, " ")
@@ -226,7 +226,7 @@ func (d *drawing) drawMessage(b *strings.Builder, r algotest.Record, heights map
 		return
 	}
 	y2 := heights[r.ArrivesMs]
-	at := 0.45 // of two that leave together the longer one has its label past the middle lane
+	at := 0.45 // of two messages sent together, the longer arrow has its label past the middle lane
 	if x2 < x1 {
 		at = 0.6
 	}

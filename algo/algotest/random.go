@@ -1,9 +1,9 @@
 package algotest
 
-// Random is splitmix64: the same numbers for the same seed, everywhere.
+// Random is splitmix64: the same numbers for the same seed, on every system.
 type Random struct{ state uint64 }
 
-// NewRandom returns a source of chance.
+// NewRandom returns the random numbers of a seed.
 func NewRandom(seed uint64) *Random { return &Random{seed} }
 
 // Next returns 64 random bits.

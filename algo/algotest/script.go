@@ -8,22 +8,22 @@ import (
 	"github.com/conclave-project/conclave/algo"
 )
 
-// Founder makes the maker of a script's members, which are all founders.
+// Founder returns the maker of a script's members, all of which are founders.
 type Founder func(members []algo.ID) Maker
 
-// Play plays a story for package tracetest: blocks of commands, each followed
-// by "----" and what happened. The commands:
+// Play runs a story for package tracetest: blocks of commands, each followed by "----" and
+// what happened. The commands:
 //
-//	members a b c ...       these are there and alive; the first command
-//	spare d ...             alive, and no founders
+//	members a b c ...       these members exist and are up; the first command
+//	spare d ...             additional members that are up and no founders
 //	campaign | withdraw | crash | start | freeze | thaw ID...
-//	forget ID...            a dead member loses its disk
+//	forget ID...            a member that is down loses its disk
 //	transfer ID TO
 //	reconfigure ID a,b,d    ID asks for these members
-//	cut a,b c               no way between the groups; "cut a > b" in one direction
+//	cut a,b c               no messages between the groups; "cut a > b" in one direction
 //	heal
 //	lose PERMILLE           of all messages
-//	run MS                  lets time pass, the more of it the later
+//	run MS                  lets time pass
 //	show                    the members that lead
 //
 // Messages take a millisecond. Heartbeats and renewed leases are left out.
@@ -53,7 +53,7 @@ func Play(found Founder, story string) (string, error) {
 	return strings.TrimRight(out.String(), "\n") + "\n", nil
 }
 
-// player carries out a story.
+// player runs a story.
 type player struct {
 	found Founder
 	world *World
@@ -119,7 +119,7 @@ func (p *player) members(fields []string) {
 	p.world.Trace = p.trace
 }
 
-// spare adds a living member that is no founder.
+// spare adds a member that is up and no founder.
 func (p *player) spare(id algo.ID) {
 	p.world.members = append(p.world.members, &member{id: id})
 	p.world.Start(id)
@@ -146,7 +146,7 @@ func group(text string) []algo.ID {
 	return ids
 }
 
-// trace writes a record as a line.
+// trace writes a record as one line.
 func (p *player) trace(r Record) {
 	if quiet(r) {
 		return
@@ -162,7 +162,8 @@ func (p *player) trace(r Record) {
 	p.lines = append(p.lines, line)
 }
 
-// quiet leaves out what is repeated without end, unless it carries members.
+// quiet reports whether a record is left out because it repeats without end. Records with
+// members are kept.
 func quiet(r Record) bool {
 	if r.To == "" {
 		return strings.HasPrefix(r.Text, "extend")

@@ -16,33 +16,34 @@ import (
 	"github.com/conclave-project/conclave/algo"
 )
 
-// Maker makes a member of an algorithm that starts at the given local time,
-// with what it had on disk. The seed differs with each start.
+// Maker makes a member of an algorithm that starts at the given local time with the state
+// on its disk. Each start has a different seed.
 type Maker func(nowMs int64, id algo.ID, state algo.State, seed uint64) algo.Machine
 
-// Network is how messages fare. Times are in microseconds.
+// Network is the behaviour of the network. Times are in microseconds.
 type Network struct {
 	DelayMinUs, DelayMaxUs int64
-	// LossPerMille and TwicePerMille are the shares that are lost and doubled.
+	// LossPerMille and TwicePerMille are the shares of messages that are lost and
+	// duplicated.
 	LossPerMille, TwicePerMille int
 }
 
-// World holds the members, the messages on their way, and the time.
+// World contains the members, the messages in flight, and the time.
 type World struct {
 	Network Network
 	// Exclusive lets the world check that no two members lead at a time.
 	Exclusive bool
-	// Wrong is what was seen that must not be.
+	// Wrong are the violations that were seen.
 	Wrong []string
 	// Sent counts messages by type, Elections how often a member began to lead.
 	Sent      map[algo.MessageType]int
 	Elections int
-	// QuietMs is for how long a member must have had its term and vote when it
-	// forgets the election (Collapse): two leases.
+	// QuietMs is how long a member's term and vote must be unchanged before it may forget
+	// the election (Collapse): two leases.
 	QuietMs int64
 	// Collapses counts how often a member has forgotten the election.
 	Collapses int
-	// Trace, if not nil, is called with each thing that happens.
+	// Trace, if not nil, is called with every record.
 	Trace func(Record)
 	// CrashPerMille is how often a member dies between two effects of a step.
 	CrashPerMille int
@@ -54,41 +55,41 @@ type World struct {
 	order   int // breaks ties in the queue
 	members []*member
 	cut     map[[2]algo.ID]bool
-	terms   map[uint64]algo.ID // who led in it
+	terms   map[uint64]algo.ID // the leader of each term
 }
 
-// Record is one thing that happened: an effect of a member, a message on its
-// way from it, or what was done to it.
+// Record is one event: an effect of a member, a message that it sends, or a fault or
+// command of the test.
 type Record struct {
-	AtMs   int64 // by the time of the world
+	AtMs   int64 // time of the world
 	Member algo.ID
 	Text   string
-	// Of a message: to whom, and when it arrives; 0 for never.
+	// Of a message: the receiver, and when it arrives; 0 for never.
 	To        algo.ID
 	Type      algo.MessageType
 	ArrivesMs int64
 }
 
-// member is one of them, dead or alive.
+// member is one member, up or down.
 type member struct {
 	id      algo.ID
-	machine algo.Machine // nil while it is dead
+	machine algo.Machine // nil while it is down
 	disk    algo.State
-	wants   bool // was given Campaign last
-	told    bool // and has taken it
+	wants   bool // it was given Campaign last
+	told    bool // and the machine has processed it
 	frozen  bool
-	late    []func() // what came while it was frozen
-	startUs int64    // its clock showed 0 then
-	ppm     int64    // its clock gains so many microseconds in a second
+	late    []func() // events that arrived while it was frozen
+	startUs int64    // when its clock showed 0
+	ppm     int64    // microseconds that its clock gains per second
 	wake    int      // number of its last wake-up call
 	lead    *algo.Lead
 	untilMs int64
-	termMs  int64           // its term or vote has changed last, or it began, by its clock
+	termMs  int64           // when its term or vote last changed, or it started, by its clock
 	life    int             // how often it has lost its disk
-	met     map[algo.ID]int // the latest life of each other that it has met, on disk
+	met     map[algo.ID]int // the latest life of each other member that it has met; on disk
 }
 
-// New returns a world with these members, all dead.
+// New returns a world with these members, all down.
 func New(seed uint64, maker Maker, ids []algo.ID) *World {
 	w := &World{Network: Network{DelayMinUs: 1000, DelayMaxUs: 1000}, make: maker, random: NewRandom(seed),
 		Sent: make(map[algo.MessageType]int), cut: make(map[[2]algo.ID]bool),
@@ -99,10 +100,10 @@ func New(seed uint64, maker Maker, ids []algo.ID) *World {
 	return w
 }
 
-// Random returns the world's source of chance.
+// Random returns the world's random numbers.
 func (w *World) Random() *Random { return w.random }
 
-// NowMs is the time of the world.
+// NowMs returns the time of the world.
 func (w *World) NowMs() int64 { return w.nowUs / 1000 }
 
 func (w *World) member(id algo.ID) *member {
@@ -114,12 +115,12 @@ func (w *World) member(id algo.ID) *member {
 	panic("algotest: no member " + string(id))
 }
 
-// nowMs is the time on a member's clock.
+// nowMs returns the time on a member's clock.
 func (m *member) nowMs(nowUs int64) int64 {
 	return (nowUs + (nowUs-m.startUs)*m.ppm/1_000_000) / 1000
 }
 
-// worldUs is when the member's clock shows the given time, rounded up.
+// worldUs returns when the member's clock shows the given time, rounded up.
 func (m *member) worldUs(localMs, nowUs int64) int64 {
 	ahead := localMs*1000 - (nowUs + (nowUs-m.startUs)*m.ppm/1_000_000)
 	if ahead <= 0 {
@@ -128,13 +129,13 @@ func (m *member) worldUs(localMs, nowUs int64) int64 {
 	return nowUs + ahead*1_000_000/(1_000_000+m.ppm) + 2
 }
 
-// SetClock makes a member's clock gain so many microseconds in a second.
+// SetClock makes a member's clock gain the given number of microseconds per second.
 func (w *World) SetClock(id algo.ID, ppm int64) {
 	m := w.member(id)
 	m.startUs, m.ppm = w.nowUs, ppm
 }
 
-// Start starts a dead member with what it has on disk.
+// Start starts a member that is down, with the state on its disk.
 func (w *World) Start(id algo.ID) {
 	m := w.member(id)
 	if m.machine != nil {
@@ -164,7 +165,8 @@ func (w *World) kill(m *member) {
 	m.wake++
 }
 
-// Forget empties the disk of a dead member, which is another one from then on (Meet).
+// Forget empties the disk of a member that is down. From then on it counts as a different
+// member (Meet).
 func (w *World) Forget(id algo.ID, state algo.State) {
 	w.note(id, "loses its disk")
 	m := w.member(id)
@@ -177,11 +179,11 @@ func (w *World) Linked(a, b algo.ID) bool {
 	return w.Up(a) && w.Up(b) && !w.cut[[2]algo.ID{a, b}] && !w.cut[[2]algo.ID{b, a}]
 }
 
-// Life is how often a member has lost its disk.
+// Life returns how often a member has lost its disk.
 func (w *World) Life(id algo.ID) int { return w.member(id).life }
 
-// Meet lets a member learn of the present disk of another: from then on, and for as
-// long as it has its own disk, it takes no message from before.
+// Meet tells a member about the current disk of another. From then on, as long as it has
+// its own disk, it accepts no messages from earlier lives of the other.
 func (w *World) Meet(at, other algo.ID) {
 	m := w.member(at)
 	if m.met == nil {
@@ -190,13 +192,13 @@ func (w *World) Meet(at, other algo.ID) {
 	m.met[other] = max(m.met[other], w.Life(other))
 }
 
-// Highest is the highest term or floor that a member knows of.
+// Highest returns the highest term or floor that a member knows.
 func (w *World) Highest(id algo.ID) uint64 {
 	return max(w.Status(id).Term, w.member(id).disk.Term, w.member(id).disk.Floor)
 }
 
-// Collapse lets a member forget an election that is idle as far as it knows: all of
-// it but the floor.
+// Collapse lets a member forget an election that is idle as far as it knows: everything
+// except the floor.
 func (w *World) Collapse(id algo.ID) {
 	m := w.member(id)
 	if m.machine == nil || m.frozen || m.told {
@@ -216,7 +218,7 @@ func (w *World) Collapse(id algo.ID) {
 // SetDisk puts a state on a member's disk, before its first start.
 func (w *World) SetDisk(id algo.ID, state algo.State) { w.member(id).disk = state }
 
-// Freeze stops a member; what comes for it waits.
+// Freeze stops a member; events for it wait.
 func (w *World) Freeze(id algo.ID) {
 	if m := w.member(id); m.machine != nil && !m.frozen {
 		w.note(id, "freezes")
@@ -224,7 +226,7 @@ func (w *World) Freeze(id algo.ID) {
 	}
 }
 
-// Thaw lets it go on.
+// Thaw lets a frozen member continue.
 func (w *World) Thaw(id algo.ID) {
 	m := w.member(id)
 	if m.machine == nil || !m.frozen {
@@ -242,19 +244,19 @@ func (w *World) Thaw(id algo.ID) {
 	}
 }
 
-// Cut cuts the way from one member to another; Heal restores all ways.
+// Cut cuts the direction from one member to another; Heal restores all directions.
 func (w *World) Cut(from, to algo.ID) { w.cut[[2]algo.ID{from, to}] = true }
 
-// Heal restores all ways.
+// Heal restores all directions.
 func (w *World) Heal() { clear(w.cut) }
 
-// Up reports whether a member is alive and not frozen.
+// Up reports whether a member is up and not frozen.
 func (w *World) Up(id algo.ID) bool {
 	m := w.member(id)
 	return m.machine != nil && !m.frozen
 }
 
-// Status returns what a living member knows.
+// Status returns the status of a member that is up.
 func (w *World) Status(id algo.ID) algo.Status {
 	if m := w.member(id); m.machine != nil {
 		return m.machine.Status()
@@ -262,8 +264,8 @@ func (w *World) Status(id algo.ID) algo.Status {
 	return algo.Status{}
 }
 
-// Do gives an event to a member that is up. Campaign and Withdraw outlast its
-// death.
+// Do gives an event to a member that is up. Campaign and Withdraw stay in effect after a
+// crash and restart.
 func (w *World) Do(id algo.ID, event algo.Event) {
 	m := w.member(id)
 	switch event.(type) {
@@ -275,7 +277,7 @@ func (w *World) Do(id algo.ID, event algo.Event) {
 	w.hand(m, event)
 }
 
-// hand lets a member take an event, later if it is frozen.
+// hand gives an event to a member, later if it is frozen.
 func (w *World) hand(m *member, event algo.Event) {
 	switch {
 	case m.machine == nil:
@@ -303,7 +305,7 @@ func (w *World) step(m *member, event algo.Event) {
 		w.carryOut(m, effect)
 	}
 	if _, ok := event.(algo.Withdraw); ok {
-		m.told = false // what was due before it came first
+		m.told = false // events that were due earlier came first
 	}
 	w.schedule(m)
 }
@@ -326,7 +328,7 @@ func (w *World) carryOut(m *member, effect algo.Effect) {
 	}
 }
 
-// onLead notes a leadership and looks for another one at the same moment.
+// onLead records a leadership and looks for another one at the same time.
 func (w *World) onLead(m *member, e algo.Lead) {
 	w.Elections++
 	if m.lead != nil {
@@ -347,8 +349,8 @@ func (w *World) onLead(m *member, e algo.Lead) {
 	m.lead, m.untilMs = &e, e.UntilMs
 }
 
-// Leaders are the members that consider themselves leaders at this moment, frozen
-// ones included: they may act before they look at the clock.
+// Leaders returns the members that consider themselves leaders now, including frozen ones:
+// they may act before they look at the clock.
 func (w *World) Leaders() []algo.ID {
 	var ids []algo.ID
 	for _, m := range w.members {
@@ -369,7 +371,7 @@ func (w *World) note(id algo.ID, text string) {
 	}
 }
 
-// send puts a message on its way, once, twice or not at all.
+// send sends a message once, twice or not at all.
 func (w *World) send(m *member, e algo.Send) {
 	w.Sent[e.Type]++
 	cut := w.cut[[2]algo.ID{m.id, e.To}]
@@ -402,7 +404,7 @@ func (w *World) send(m *member, e algo.Send) {
 	}
 }
 
-// schedule wakes the member when it wants.
+// schedule schedules the member's next tick.
 func (w *World) schedule(m *member) {
 	m.wake++
 	if m.machine == nil {
@@ -420,7 +422,7 @@ func (w *World) schedule(m *member) {
 	})
 }
 
-// At does something at a time of the world, given in milliseconds from now.
+// At calls do at a time of the world, given in milliseconds from now.
 func (w *World) At(inMs int64, do func()) { w.at(w.nowUs+inMs*1000, do) }
 
 func (w *World) at(us int64, do func()) {
@@ -428,7 +430,7 @@ func (w *World) at(us int64, do func()) {
 	heap.Push(&w.queue, timed{us, w.order, do})
 }
 
-// Run lets this much time pass.
+// Run lets the given time pass.
 func (w *World) Run(ms int64) {
 	endUs := w.nowUs + ms*1000
 	for len(w.queue) > 0 && w.queue[0].us <= endUs {
@@ -439,7 +441,7 @@ func (w *World) Run(ms int64) {
 	w.nowUs = endUs
 }
 
-// Messages is how many were sent, heartbeats and their answers left out.
+// Messages returns how many messages were sent, without heartbeats and their answers.
 func (w *World) Messages() int {
 	n := 0
 	for messageType, count := range w.Sent {
@@ -450,12 +452,12 @@ func (w *World) Messages() int {
 	return n
 }
 
-// IsHeartbeat reports whether messages of this type are repeated without end.
+// IsHeartbeat reports whether messages of this type are sent repeatedly without end.
 func IsHeartbeat(t algo.MessageType) bool {
 	return t == algo.Heartbeat || t == algo.HeartbeatReply || t == algo.Alive
 }
 
-// String shows which members are up and which lead.
+// String returns which members are up and which lead.
 func (w *World) String() string {
 	var b strings.Builder
 	for _, m := range w.members {
@@ -469,7 +471,7 @@ func (w *World) String() string {
 	return b.String()
 }
 
-// timed is something to do at a time.
+// timed is something to do at a given time.
 type timed struct {
 	us    int64
 	order int

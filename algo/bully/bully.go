@@ -36,8 +36,8 @@ type phase uint8
 
 const (
 	idle     phase = iota // follows, or has no leader to follow
-	electing              // has asked all that are greater
-	waiting               // one of them answered and will lead
+	electing              // has asked all greater members
+	waiting               // a greater member answered and will lead
 	leading
 )
 
@@ -48,8 +48,8 @@ type Machine struct {
 	wants  bool
 	phase  phase
 	leader algo.ID
-	// untilMs is when the phase has lasted too long; while leading, when to
-	// send a heartbeat; while idle, when the leader was silent too long.
+	// untilMs is when the phase has lasted too long; while leading, when to send a
+	// heartbeat; while idle, when the leader counts as dead.
 	untilMs int64
 }
 
@@ -108,7 +108,7 @@ func (m *Machine) onCampaign(nowMs int64) {
 	}
 }
 
-// elect asks all that are greater; without any this member leads.
+// elect asks all greater members; if there are none, this member leads.
 func (m *Machine) elect(nowMs int64) {
 	if !m.wants {
 		return
@@ -151,7 +151,7 @@ func (m *Machine) stepDown(nowMs int64) {
 	}
 }
 
-// leave ends whatever this member does, a leadership with Lost.
+// leave ends whatever this member is doing; if it leads, with Lost.
 func (m *Machine) leave() {
 	if m.phase == leading {
 		m.out = append(m.out, algo.Lost{})
@@ -177,7 +177,7 @@ func (m *Machine) onReceived(nowMs int64, from algo.ID, kind algo.MessageType) {
 	}
 }
 
-// onElection answers a lesser member, and sees to it that there is a leader.
+// onElection answers a lesser member, and ensures that there is a leader.
 func (m *Machine) onElection(nowMs int64, from algo.ID) {
 	if !m.wants || from > m.cfg.ID {
 		return
@@ -191,7 +191,7 @@ func (m *Machine) onElection(nowMs int64, from algo.ID) {
 	}
 }
 
-// onLeader follows a leader that is greater, and bullies one that is not.
+// onLeader follows a leader that is greater than this member, and bullies a lesser one.
 func (m *Machine) onLeader(nowMs int64, from algo.ID) {
 	if m.wants && from < m.cfg.ID {
 		switch m.phase {
@@ -203,7 +203,7 @@ func (m *Machine) onLeader(nowMs int64, from algo.ID) {
 		return
 	}
 	if from < m.leader && m.phase == idle {
-		return // the greater one has not been silent for too long yet
+		return // the greater one has not been silent for long enough
 	}
 	m.leave()
 	m.untilMs = nowMs + m.cfg.SilenceMs

@@ -119,7 +119,7 @@ func (m *Machine) tick(nowMs int64) {
 	}
 }
 
-// least is the candidate that leads, empty while there is none.
+// least returns the candidate that leads, empty while there is none.
 func (m *Machine) least(nowMs int64) algo.ID {
 	var least algo.ID
 	if m.wants && nowMs >= m.fromMs {
@@ -131,12 +131,12 @@ func (m *Machine) least(nowMs int64) algo.ID {
 		}
 	}
 	if m.wants && m.cfg.ID < least {
-		return "" // this one is the least, when it has listened
+		return "" // this one is the least, but must listen for longer
 	}
 	return least
 }
 
-// withdraw sends StepDown to all: this member is no candidate any more.
+// withdraw sends StepDown to all: this member is no longer a candidate.
 func (m *Machine) withdraw() {
 	if !m.wants {
 		return

@@ -1,5 +1,5 @@
-// Package raft elects with the election of Raft: terms, persisted votes, a
-// quorum. There is no log; what is left is a leader, its term and its lease.
+// Package raft elects a leader as Raft does, with terms, persisted votes and a quorum. There is no
+// log; what remains is a leader, its term and its lease.
 //
 // After D. Ongaro, "Consensus: Bridging Theory and Practice" (2014): election
 // 3.4, disruptive servers and stickiness 4.2.3, leases 6.4.1, leadership
@@ -7,7 +7,7 @@
 // W. Schultz, S. Zhou, I. Dardik, S. Tripakis, "Design and Analysis of a
 // Logless Dynamic Reconfiguration Protocol" (OPODIS 2021).
 //
-// What always holds, by number, so that code and tests can name it:
+// What always holds, by number, so that code and tests can cite it:
 //
 //	raft-T1  A vote is on disk, with its term, before it counts and before any other member learns
 //	         of it. So two members never lead in one term, and the term is a fencing token.
@@ -34,64 +34,60 @@
 //	         as the Floor. By then a candidate that it voted for leads or has given up, and a
 //	         leader of a lower term has lost its lease, so following a member that it would have
 //	         refused does no harm.
-//	raft-T8  A member without memory (Newcomer) takes part only after all others have
-//	         met it, of which enough have a memory, and then with a Floor not below any
-//	         term that they know, and two leases after it met the last of them; or at once
-//	         when they know of no election, nor of another directory of this member,
-//	         which founds the group, or one of them remembers that it was founded with
-//	         the directory that this member has.
+//	raft-T8  A member without memory (Newcomer) takes part only after all others have met it,
+//	         enough of them with a memory. It then takes part two leases after it met the last of
+//	         them, with a Floor not below any term that they know. It takes part at once in two
+//	         cases: they know of no election, nor of another directory of this member, which
+//	         founds the group; or one of them remembers that the group was founded with the
+//	         directory that this member has.
 //
 // raft-T2 and raft-T3 need no synchronized clocks, only clocks of nearly the same rate. raft-T1
 // needs no clocks, but a disk that keeps what was written, or raft-T8.
 //
 // # Coming back without a disk
 //
-// A member x has lost its disk, and may have voted, in a term t, for a candidate c. A
-// member that has met x as it is now takes no message of x as it was before, and
-// remembers that.
+// A member x has lost its disk, and may have voted, in a term t, for a candidate c. A member that
+// has met x as it is now accepts no message of x as it was before, and remembers that.
 //
-//   - c has met x, and tells its term after that. A vote of before that c has counted, or
-//     will never count, was for a term that c knows: t is not above the Floor.
-//   - c has lost its disk, too. It wins nothing any more. If it has won t, then by votes
-//     that were on disk while it ran, so before it met x as it is now, and x asks the others
-//     after it has met all. Of the n-q+1 members that have a memory, each quorum q that c
-//     had included one, or x could not come back: t is not above the Floor.
-//   - x has answered heartbeats, or led. A lease that rests on such an answer, or began with
-//     it, is over when two leases have passed since x met the last of the others: before that
-//     x answers nothing (raft-T2, raft-T3).
-//   - Nobody knows of an election, and each that has a memory knows the directory that x
-//     has: then x has lost nothing. If one with a memory does not know it, n-q+1 memories
-//     are asked for here, too: those that are left may all have missed an election.
-//   - The group was founded with the directory that x has: no election was held before,
-//     and x has voted in none since, since it has not taken part. It has lost nothing.
+//   - c has met x, and reports its term after that. By then c has counted the earlier vote of x or
+//     will never count it, and the vote was for a term that c knows: t is not above the Floor.
+//   - c has lost its disk too, so it cannot win any more. If it won t, it did so with votes that
+//     were on disk while it ran, hence before it met x as it is now, and x asks the others after
+//     it has met all of them. Each quorum (q) that c had included one of the n-q+1 members that
+//     have a memory, or x could not come back: t is not above the Floor.
+//   - x has answered heartbeats, or led. A lease that rests on such an answer, or began with it,
+//     is over when two leases have passed since x met the last of the others: before that, x
+//     answers nothing (raft-T2, raft-T3).
+//   - Nobody knows of an election, and every member that has a memory knows the directory that x
+//     has: then x has lost nothing. If a member with a memory does not know that directory,
+//     n-q+1 memories are required here too, because the members that are left may all have
+//     missed an election.
+//   - The group was founded with the directory that x has: no election was held before, and x has
+//     voted in none since, because it has not taken part. It has lost nothing.
 //
-// So a minority may lose its disks, one after the other or at once. With fewer than n-q+1
-// memories, 2 of 3 or 3 of 5, x stays out. It waits for all others, not for a quorum: a
-// process that still has the old disk, in a partition with the one that is not asked, would
-// vote beside it.
+// So a minority may lose its disks, one after the other or at once. With fewer than n-q+1 memories
+// (2 of 3, 3 of 5), x stays out. It waits for all others, not for a quorum: a process that still
+// has the old disk, in a partition with the member that is not asked, would vote beside it.
 //
 // # Changing members without a log
 //
-// A configuration is (term, version, members). The paper lets each new leader
-// stamp its own term on the configuration at once. Here a leader does so when it
-// is asked for a change: until then no member can distinguish it from a candidate
-// whose votes were lost, which the paper allows, and an election writes to fewer
-// disks. raft-T5 makes all but the newest two configurations powerless, and these
-// two differ by one member, so that any two quorums of them meet. The lease
-// follows: a leader makes the third only when a quorum of the second has answered
-// a heartbeat with it, and that answer is a promise (raft-T2) which begins later
-// than every one that was given under the first.
+// A configuration is (term, version, members). The paper lets each new leader stamp its own term on
+// the configuration at once. Here, a leader does so when it is asked for a change: until then no
+// member can distinguish it from a candidate whose votes were lost, which the paper allows, and an
+// election writes to fewer disks. raft-T5 makes all configurations but the newest two powerless,
+// and these two differ by one member, so any two quorums of them meet. The lease follows: a leader
+// makes a third configuration only when a quorum of the second has answered a heartbeat that
+// carried the second, and that answer is a promise (raft-T2) that begins later than every promise
+// given under the first.
 //
-// A candidate need not be a member of its configuration. Its own vote counts only if
-// it is.
+// A candidate need not be a member of its configuration. If it is not, its own vote does not count.
 //
 // # Cost
 //
-// Time from a leader's death: the lease, a random part of SpreadMs, three round
-// trips and a write to disk. After a leader that stepped down: two and a half
-// round trips, and a write. A member that has voted grants others no pre-vote for
-// SpreadMs, so that those who lost do not disturb who is about to lead: by so much
-// an election lasts longer whose candidate dies between its votes and its first
-// heartbeat. Messages: 6(n-1) for an election, 2(n-1) for each heartbeat, of which
-// there are ten in a lease.
+// After a leader dies, an election takes the lease, a random part of SpreadMs, three round trips
+// and a write to disk. After a leader has stepped down, it takes two and a half round trips and a
+// write. A member that has voted grants others no pre-vote for SpreadMs, so that the losers do not
+// disturb the candidate that is about to lead. If that candidate dies between its votes and its
+// first heartbeat, the election lasts longer by that much. An election costs 6(n-1) messages, and
+// each heartbeat 2(n-1). There are ten heartbeats in a lease.
 package raft

@@ -12,15 +12,15 @@ import (
 	"github.com/conclave-project/conclave/algo/raft"
 )
 
-// group is members each of which may lose its disk, and comes back by a Newcomer: the
-// first time too, when the group is founded.
+// group is a set of members that may each lose their disk. They come back as a Newcomer,
+// which is also how they start when the group is founded.
 type group struct {
 	world   *algotest.World
 	ids     []algo.ID
-	fresh   map[algo.ID]bool            // have no memory
-	disks   map[algo.ID]int             // how many each has had
-	founded map[algo.ID]map[algo.ID]int // with which disks, as those know that founded it
-	entries int                         // of members that came back
+	fresh   map[algo.ID]bool            // the members without memory
+	disks   map[algo.ID]int             // how many disks each member has had
+	founded map[algo.ID]map[algo.ID]int // by member that remembers the founding: the number of each member's disk in it
+	entries int                         // how often a member came back
 	broken  breach
 }
 
@@ -33,14 +33,14 @@ const (
 	notAll   breach = "not all are asked"
 )
 
-// joining is a member without memory, and then one that takes part.
+// joining is a member without memory, and later a member that takes part.
 type joining struct {
-	algo.Machine // nil until then
+	algo.Machine // nil until it takes part
 	g            *group
 	id           algo.ID
 	n            *raft.Newcomer
 	begin        func(nowMs int64, floor uint64) algo.Machine
-	linked       map[algo.ID]int // the connections, with the life of the other one
+	linked       map[algo.ID]int // the connections, with the other member's life
 	asked        map[algo.ID]bool
 	round        uint64
 	wants        bool
@@ -49,7 +49,7 @@ type joining struct {
 
 const leaseMs = 300
 
-// maker makes members of the group.
+// maker returns the Maker of the group's members.
 func (g *group) maker(founders []algo.ID) algotest.Maker {
 	g.ids = founders
 	return func(nowMs int64, id algo.ID, state algo.State, seed uint64) algo.Machine {
@@ -84,8 +84,8 @@ func (g *group) maker(founders []algo.ID) algotest.Maker {
 	}
 }
 
-// Step implements algo.Machine. Others are asked as they can be reached, and answer
-// sooner or later.
+// Step implements algo.Machine. Other members are asked when they can be reached, and
+// answer at some time.
 func (j *joining) Step(nowMs int64, event algo.Event) []algo.Effect {
 	if j.Machine != nil {
 		return j.Machine.Step(nowMs, event)
@@ -149,8 +149,8 @@ func (j *joining) WakeMs() (int64, bool) {
 	return j.Machine.WakeMs()
 }
 
-// forgottenRun lets members lose their disks, so many at a time, and returns what
-// went wrong.
+// forgottenRun lets members lose their disks, at most lost at a time, and returns what went
+// wrong.
 func forgottenRun(seed uint64, members, lost int, broken breach) (*algotest.World, *group) {
 	g := &group{fresh: map[algo.ID]bool{}, disks: map[algo.ID]int{}, founded: map[algo.ID]map[algo.ID]int{}, broken: broken}
 	chaos := algotest.Chaos{Members: members, DriftPpm: driftPpm, Forget: true, Elections: 150, MovesMax: 4000}
@@ -159,8 +159,8 @@ func forgottenRun(seed uint64, members, lost int, broken breach) (*algotest.Worl
 	return chaos.Run(seed, g.maker), g
 }
 
-// Any minority may lose its disks at any time, also while the group is founded: no two
-// lead, and no term is led in twice (raft-T8).
+// Any minority may lose its disks at any time, also while the group is founded: there are
+// never two leaders, and no term has two (raft-T8).
 func TestMembersThatLostTheirDisksElectNoTwo(t *testing.T) {
 	entries, elections := 0, 0
 	for seed := range uint64(*forgotten) {
@@ -177,8 +177,8 @@ func TestMembersThatLostTheirDisksElectNoTwo(t *testing.T) {
 	}
 }
 
-// All but one may lose their disks, the one that knows of no election too: then nobody
-// leads any more, or no term twice (raft-T8).
+// All members but one may lose their disks, even if the remaining one knows of no election:
+// then either no member leads any more, or at least no term has two leaders (raft-T8).
 func TestMajorityThatLostItsDisksFoundsNoGroup(t *testing.T) {
 	entries, elections, few := 0, 0, 0
 	for seed := range uint64(*forgotten) {
@@ -195,8 +195,8 @@ func TestMajorityThatLostItsDisksFoundsNoGroup(t *testing.T) {
 	}
 }
 
-// Neither the floor nor the answer of all others can be left out. (That the silence
-// cannot, the model checker shows: raft-newcomer-not-silent.)
+// Neither the floor nor the answers of all others can be left out. (The model checker shows
+// that the silence cannot, either: raft-newcomer-not-silent.)
 func TestNewcomersNeedTheFloorAndAllOthers(t *testing.T) {
 	for _, c := range []struct {
 		broken  breach
@@ -208,7 +208,7 @@ func TestNewcomersNeedTheFloorAndAllOthers(t *testing.T) {
 		{notAll, "T1", 3, 0},
 	} {
 		t.Run(fmt.Sprintf("%s, %d members", c.broken, c.members), func(t *testing.T) {
-			for seed := c.first; seed < c.first+300; seed++ { // begin with one that is known to show it
+			for seed := c.first; seed < c.first+300; seed++ { // begin with a seed that is known to show it
 				w, _ := forgottenRun(seed, c.members, 1, c.broken)
 				for _, wrong := range w.Wrong {
 					if strings.Contains(wrong, c.rule) {

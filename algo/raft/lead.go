@@ -19,11 +19,11 @@ func (m *Machine) becomeLeader(nowMs int64) {
 	m.heartbeat(nowMs)
 }
 
-// heartbeat sends one to all. The number of its round is when it was sent.
+// heartbeat sends a heartbeat to all. Its round is the time at which it was sent.
 func (m *Machine) heartbeat(nowMs int64) {
 	m.heartbeatMs = nowMs
-	// All elections of a member send heartbeats at the same moments, so that one
-	// packet carries them.
+	// All elections of a member send heartbeats at the same times, so one packet carries
+	// them.
 	m.heartbeatAtMs = (nowMs/m.cfg.HeartbeatMs + 1) * m.cfg.HeartbeatMs
 	for _, id := range m.state.Config.Members {
 		if id != m.cfg.ID {
@@ -33,7 +33,8 @@ func (m *Machine) heartbeat(nowMs int64) {
 	m.prove(nowMs)
 }
 
-// heartbeatTo includes the members unless the receiver is known to have them.
+// heartbeatTo includes the members of the configuration unless the receiver is known to
+// have them.
 func (m *Machine) heartbeatTo(id algo.ID) {
 	e := algo.Message{Type: algo.Heartbeat, Term: m.state.Term, Round: uint64(m.heartbeatMs), Config: m.configName()}
 	known, reported := m.adopted[id]
@@ -93,10 +94,9 @@ func (m *Machine) onHeartbeatReply(nowMs int64, from algo.ID, e *algo.Message) {
 	}
 }
 
-// outrun ends a leadership because a member has reached a higher term, and cannot
-// follow. Lead told its holder until when it leads, and the holder may need that
-// time: until then this member sends no StepDown and votes for nobody, itself
-// included (raft-T3).
+// outrun ends a leadership because another member has reached a higher term and cannot
+// follow. With Lead, the holder was told until when it leads, and may use that time: until
+// then this member sends no StepDown and votes for nobody, not even itself (raft-T3).
 func (m *Machine) outrun(nowMs int64, term uint64) {
 	led, old, untilMs := m.leads, m.state.Term, m.untilMs
 	m.adopt(term)

@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/algo"
 )
 
-// onReconfigure begins a change of members, or drops it: one at a time, and
-// only what differs by one member.
+// onReconfigure begins a change of members, or drops it: there is one change at a time, and
+// by at most one member.
 func (m *Machine) onReconfigure(nowMs int64, members []algo.ID) {
 	if !m.leads || m.pending != nil || !oneApart(m.state.Config.Members, members) {
 		return
@@ -19,8 +19,8 @@ func (m *Machine) onReconfigure(nowMs int64, members []algo.ID) {
 	m.commitConfig(nowMs)
 }
 
-// oneApart reports whether all majorities of both meet, by the rule that one
-// member at most came or went.
+// oneApart reports whether all majorities of both sets meet, by the rule that at most one
+// member was added or removed.
 func oneApart(from, to []algo.ID) bool {
 	if len(to) == 0 || len(to) > algo.MembersMax {
 		return false
@@ -50,9 +50,8 @@ func (m *Machine) install(nowMs int64, version uint64, members []algo.ID) {
 	m.heartbeat(nowMs)
 }
 
-// commitConfig goes on when a quorum has the present configuration (raft-T5). Each
-// of them has reported it in answer to a heartbeat, so that its promise is newer
-// than the configuration.
+// commitConfig continues when a quorum has the present configuration (raft-T5). Each member
+// has reported it in answer to a heartbeat, so its promise is newer than the configuration.
 func (m *Machine) commitConfig(nowMs int64) {
 	if m.role != leader || m.state.Config.Term != m.state.Term || m.committed && m.pending == nil {
 		return

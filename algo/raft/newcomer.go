@@ -8,56 +8,56 @@ import (
 	"github.com/conclave-project/conclave/internal/invariant"
 )
 
-// Newcomer is a member without memory: a new one, or one that has lost its directory
-// and may have voted. It finds out whether, when and with which Floor this member
-// takes part (raft-T8), for all elections of the member at once. Until then the member
-// neither votes nor promises nor campaigns.
+// Newcomer is a member without memory: a new one, or one that has lost its directory and
+// may have voted. It finds out whether, when and with which Floor this member takes part
+// (raft-T8), for all elections of the member at once. Until then the member neither votes
+// nor promises nor campaigns.
 //
-// The caller sees to it that a member that was met refuses all messages of any other
-// directory of this id, also those that are on their way, and remembers that in its own
-// directory. A connection that is made again, or ends, is reported: the other member
-// may have lost its directory meanwhile.
+// The caller ensures that a member that was met refuses all messages of any other directory
+// of this id, including messages in flight, and remembers that in its own directory. The
+// caller also reports when a connection is made again or ends: the other member may have
+// lost its directory meanwhile.
 //
 // It is pure: no goroutine, clock or I/O. It is not safe for concurrent use.
 type Newcomer struct {
 	others   []algo.ID
 	quietMs  int64
-	met      []algo.ID        // are connected
-	let      []algo.ID        // have met this member at some time
+	met      []algo.ID        // members that are connected
+	let      []algo.ID        // members that have met this one at some time
 	founder  bool             // the group was founded with this member's directory
-	allMs    int64            // since when all are
-	round    uint64           // of the questions that are asked
-	asked    bool             // in the present round
+	allMs    int64            // since when all are connected
+	round    uint64           // number of the current round of questions
+	asked    bool             // whether the round's question was asked
 	told     map[algo.ID]Told // the answers of the round
 	askAtMs  int64            // when to ask again, once all have answered
-	lost     bool             // one of them remembers another directory of this member
-	few      bool             // too few of them had a memory
-	memories int              // as many
+	lost     bool             // a member remembers another directory of this member
+	few      bool             // too few members had a memory
+	memories int              // how many had one
 }
 
 // Told is a member's answer to a newcomer.
 type Told struct {
-	// Term is the highest term or Floor that the member knows of any election, 0 when
-	// none was ever held as far as it knows.
+	// Term is the highest term or Floor that the member knows of any election, 0 if it
+	// knows of no election.
 	Term uint64
 	// Remembers reports whether the member has a memory: it takes part.
 	Remembers bool
-	// Lost reports that the member remembers and does not know the newcomer's directory
-	// for one that the group was founded with: there was one before, which may have voted
-	// in elections that the member has not met.
+	// Lost reports that the member has a memory, but does not know the newcomer's directory
+	// as one with which the group was founded: there was an earlier directory, which may
+	// have voted in elections that the member has not met.
 	Lost bool
 }
 
-// NewNewcomer returns a newcomer that has met nobody. Others are all members but this
-// one. QuietMs is how long it waits since it met the last of them: two leases, in which
-// a candidate that it voted for before leads or gives up, and a leader of a lower term
-// has lost its lease.
+// NewNewcomer returns a newcomer that has met no member. others are all members except this
+// one. quietMs is how long it waits after it met the last of them: two leases, in which a
+// candidate that it voted for before leads or gives up, and a leader of a lower term has
+// lost its lease.
 func NewNewcomer(quietMs int64, others []algo.ID) *Newcomer {
 	invariant.Check(quietMs > 0 && len(others) > 0, "raft: a newcomer needs a time of silence and other members")
 	return &Newcomer{others: slices.Clone(others), quietMs: quietMs}
 }
 
-// Meet notes a connection to a member, a first one or one in the place of another.
+// Meet records a connection to a member, a first one or a replacement.
 func (n *Newcomer) Meet(nowMs int64, id algo.ID) {
 	n.Part(id)
 	if !slices.Contains(n.let, id) {
@@ -69,17 +69,17 @@ func (n *Newcomer) Meet(nowMs int64, id algo.ID) {
 	}
 }
 
-// Found notes that a member remembers how the group was founded: when nobody knew of
-// an election, and with the directory that this member has.
+// Found records that a member remembers the founding of the group: at a time when nobody
+// knew of an election, and with the directory that this member has.
 func (n *Newcomer) Found() { n.founder = true }
 
-// Founder reports whether this member takes part at once, without a Floor: the group
-// was founded with its directory, and all others have met it, so that no other directory
-// of its id votes. It has lost nothing, for it has never voted (raft-T8). It need not
-// wait until all are there at one time: a leader may have gone by now.
+// Founder reports whether this member takes part at once, without a Floor: the group was
+// founded with its directory, and all others have met it, so no other directory of its id
+// votes. It has lost nothing, because it has never voted (raft-T8). The others need not be
+// connected at the same time: a leader may be gone by now.
 func (n *Newcomer) Founder() bool { return n.founder && len(n.let) == len(n.others) }
 
-// Part notes that the connection to a member has ended.
+// Part records that the connection to a member has ended.
 func (n *Newcomer) Part(id algo.ID) {
 	n.met = slices.DeleteFunc(n.met, func(one algo.ID) bool { return one == id })
 	n.told, n.few = nil, false
@@ -91,8 +91,8 @@ func (n *Newcomer) begin() {
 	n.told, n.asked = make(map[algo.ID]Told), false
 }
 
-// Ask returns the number of the question that all others are to be asked now, and
-// false when there is none.
+// Ask returns the number of the question that all others must be asked now, and false if
+// there is none.
 func (n *Newcomer) Ask(nowMs int64) (round uint64, ok bool) {
 	if len(n.told) == len(n.others) && nowMs >= n.askAtMs {
 		n.begin()
@@ -110,8 +110,8 @@ func (n *Newcomer) WakeMs() (int64, bool) {
 	return n.askAtMs, n.told != nil && len(n.told) == len(n.others)
 }
 
-// Answer takes the answer of a member. It returns the Floor with which this member
-// takes part from now on, and false while it does not.
+// Answer handles the answer of a member. It returns the Floor with which this member takes
+// part from now on, and false while it does not take part.
 func (n *Newcomer) Answer(nowMs int64, from algo.ID, round uint64, told Told) (floor uint64, ok bool) {
 	if n.told == nil || round != n.round || !slices.Contains(n.met, from) {
 		return 0, false
@@ -143,24 +143,24 @@ func (n *Newcomer) Answer(nowMs int64, from algo.ID, round uint64, told Told) (f
 	return 0, false
 }
 
-// Founds reports whether this member, as it takes part, is one that founds the group:
-// nobody knows of an election, or of another directory of this member.
+// Founds reports whether this member, when it takes part, founds the group: nobody knows of
+// an election, or of another directory of this member.
 func (n *Newcomer) Founds(floor uint64) bool { return floor == 0 && !n.lost }
 
-// memoriesMin is how many members with a memory meet every quorum that this member may
-// have been part of.
+// memoriesMin returns how many members with a memory are enough to meet every quorum that
+// this member may have been part of.
 func (n *Newcomer) memoriesMin() int {
 	members := len(n.others) + 1
 	return members - (members/2 + 1) + 1
 }
 
-// Missing returns the members that have to be met before anything is decided.
+// Missing returns the members that must be met before anything is decided.
 func (n *Newcomer) Missing() []algo.ID {
 	missing := slices.DeleteFunc(slices.Clone(n.others), func(id algo.ID) bool { return slices.Contains(n.met, id) })
 	slices.SortFunc(missing, func(a, b algo.ID) int { return cmp.Compare(a, b) })
 	return missing
 }
 
-// Few reports whether elections were held, or may have been, and too few members
-// remember them: how many do, and how many must.
+// Few reports whether elections were held, or may have been, and too few members remember
+// them. It returns how many do, and how many must.
 func (n *Newcomer) Few() (memories, least int, few bool) { return n.memories, n.memoriesMin(), n.few }

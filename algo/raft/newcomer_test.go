@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/algo/raft"
 )
 
-// asked returns what a newcomer of three members decides when both others have answered
-// and all has been silent for long enough.
+// asked returns what a newcomer of three members decides when both others have answered and
+// enough time has passed.
 func asked(b, c raft.Told) (floor uint64, ok, founds, few bool) {
 	const quietMs = 100
 	n := raft.NewNewcomer(quietMs, []algo.ID{"b", "c"})
@@ -28,8 +28,8 @@ func asked(b, c raft.Told) (floor uint64, ok, founds, few bool) {
 	return floor, ok, n.Founds(floor), few
 }
 
-// A member that remembers the founding, and knows of no election, may have missed those
-// of all others: only with a majority of memories do they know of none (raft-T8).
+// A member that remembers the founding, and knows of no election, may have missed every
+// election: only with a majority of memories is it certain that there was none (raft-T8).
 func TestNewcomerFoundsNoGroupThatIsRememberedWithAnotherDisk(t *testing.T) {
 	fresh := raft.Told{}
 	founder := raft.Told{Remembers: true}

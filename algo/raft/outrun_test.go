@@ -43,7 +43,8 @@ func (w *three) tick(now int64) {
 	}
 }
 
-// deliver delivers all letters that are let through, and what comes of them.
+// deliver delivers all letters that through lets pass, and all letters that result from
+// them.
 func (w *three) deliver(now int64, through func(letter) bool) {
 	for again := true; again; {
 		again = false
@@ -60,9 +61,10 @@ func (w *three) deliver(now int64, through func(letter) bool) {
 	}
 }
 
-// Two campaign at once, and a wins the votes on slow disks: its first heartbeats take
-// their time. b, which has lost, tries again meanwhile. c has voted for a and grants b no
-// pre-vote: else b would be in a higher term when a has just begun to lead, and end that.
+// Two members campaign at once, and a wins the votes but has a slow disk, so its first
+// heartbeats take their time. Meanwhile b, which has lost, tries again. c has voted for a
+// and grants b no pre-vote: otherwise b would reach a higher term just when a has begun to
+// lead, and end its leadership.
 func TestLoserDoesNotOutrunTheWinner(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		for slowMs := int64(0); slowMs < 200; slowMs++ {
@@ -83,7 +85,7 @@ func TestLoserDoesNotOutrunTheWinner(t *testing.T) {
 				w.tick(now)
 				w.deliver(now, func(l letter) bool {
 					switch l.message.Type {
-					case algo.Heartbeat: // b gets it after c
+					case algo.Heartbeat: // b receives it after c
 						return now > slowMs && (l.to == "c" || now > slowMs+1)
 					case algo.RequestVote:
 						return now%10 == 0
@@ -99,9 +101,9 @@ func TestLoserDoesNotOutrunTheWinner(t *testing.T) {
 	}
 }
 
-// A leader leads, and another member has a higher term: the leader was slow between
-// winning the votes and its first heartbeats. It releases all others at once, though it
-// has promised its holder that nobody else leads before UntilMs.
+// A leader leads while another member has a higher term, because the leader was slow
+// between winning the votes and its first heartbeats. If it released the others at once, it
+// would break its promise to its holder that nobody else leads before UntilMs.
 func TestLeaderOfALowerTermKeepsItsPromise(t *testing.T) {
 	var until, led int64
 	w := newThree(1, func(now int64, id algo.ID, effect algo.Effect) {
@@ -133,14 +135,14 @@ func TestLeaderOfALowerTermKeepsItsPromise(t *testing.T) {
 		higher, other = other, higher
 	}
 	t.Logf("%d: %s asks for votes in term %d", now, higher, m[higher].state.Term)
-	w.deliver(now, func(l letter) bool { // the heartbeats come to the other, and a leads
+	w.deliver(now, func(l letter) bool { // the heartbeats reach the other member, and a leads
 		return l.message.Type == algo.Heartbeat && l.to == other || l.message.Type == algo.HeartbeatReply && l.from == other
 	})
 	if until == 0 {
 		t.Fatal("a does not lead")
 	}
-	w.step(now, other, algo.Campaign{})   // it waits behind the leader
-	for ; led == 0 && now < 3000; now++ { // and now everything arrives at once
+	w.step(now, other, algo.Campaign{})   // it waits because of its promise to the leader
+	for ; led == 0 && now < 3000; now++ { // now everything arrives at once
 		w.deliver(now, func(letter) bool { return true })
 		w.tick(now)
 	}

@@ -11,21 +11,21 @@ import (
 // Config is fixed for the life of a machine. Times are in milliseconds.
 type Config struct {
 	ID algo.ID
-	// State is what was on disk. At the very first start it holds no more than
-	// the founding configuration, the same for all founders, with version 1;
-	// a member that is added later starts without any.
+	// State is what was on disk. At the very first start it contains only the founding
+	// configuration with version 1, the same for all founders; a member that is added later
+	// starts without a configuration.
 	State algo.State
-	// LeaseMs is how long an answered heartbeat keeps others out: the same for all members, or
-	// the leader's must be the shortest.
+	// LeaseMs is how long an answered heartbeat keeps other candidates out. It is the same
+	// for all members, or the leader's must be the shortest.
 	LeaseMs int64
-	// FormerLeaseMs is the longest lease of this member before it was started, 0 for the same: it
-	// may have promised a leader that much (raft-T2).
+	// FormerLeaseMs is the longest lease of this member before it was started, 0 for the
+	// same: it may have promised that much to a leader (raft-T2).
 	FormerLeaseMs int64
 	// DriftPercent is by how much the rates of two clocks may differ, 0 to 25.
 	DriftPercent int64
-	// HeartbeatMs is the pause between two heartbeats, by default a tenth of the lease. That much
-	// of a lease may have passed when the next proof comes, and a leader on a busy machine may
-	// miss it.
+	// HeartbeatMs is the pause between two heartbeats, by default a tenth of the lease.
+	// This much of a lease may have passed when the next proof arrives, and a leader on a
+	// busy machine may miss it.
 	HeartbeatMs int64
 	// SpreadMs is the time over which candidates spread when a leader is gone, by default a
 	// quarter of the lease.
@@ -53,7 +53,7 @@ type promise struct {
 // Machine is one member. It is not safe for concurrent use.
 type Machine struct {
 	cfg   Config
-	state algo.State // on disk, but for what Persist of this step says
+	state algo.State // on disk, except for what a Persist of this step writes
 	seed  uint64
 	out   []algo.Effect
 
@@ -65,7 +65,7 @@ type Machine struct {
 
 	// When to campaign, while this member wants to lead and no member does.
 	campaignAtMs int64
-	restMs       int64 // not before: it stepped down in favour of another
+	restMs       int64 // not before this time: it stepped down in favour of another
 	failures     int
 
 	// While preCandidate or candidate.
@@ -74,20 +74,20 @@ type Machine struct {
 	granted      []algo.ID
 	refused      []algo.ID
 
-	// Until when the present role is tried, or, in a follower, the candidate that
-	// it has voted for may be about to lead.
+	// When the present role ends without success; for a follower, until when the candidate
+	// that it has voted for may be about to lead.
 	giveUpMs int64
 
 	// While leader.
 	leads         bool
 	heartbeatAtMs int64
 	heartbeatMs   int64                  // when the last heartbeat was sent
-	answered      map[algo.ID]int64      // the newest heartbeat each has answered, by when it was sent
-	adopted       map[algo.ID]configName // the configuration each has reported, in this term
+	answered      map[algo.ID]int64      // the newest heartbeat that each member has answered, by its sending time
+	adopted       map[algo.ID]configName // the configuration that each member has reported in this term
 	provenMs      int64                  // the newest heartbeat that a quorum has answered
 	untilMs       int64
 	pending       []algo.ID // the members of the next configuration; nil for none
-	committed     bool      // a quorum has the present configuration; Reconfigured was an effect
+	committed     bool      // a quorum has the present configuration, and Reconfigured was reported
 }
 
 // configName is a configuration without its members.
@@ -210,8 +210,8 @@ func (m *Machine) onReceived(nowMs int64, from algo.ID, message *algo.Message) {
 	handler(m, nowMs, from, message)
 }
 
-// termJumpMax is how far terms can have come while a member was away: a new one
-// each millisecond for seven weeks (raft-T6).
+// termJumpMax is how far terms can have advanced while a member was away: a new one each
+// millisecond for seven weeks (raft-T6).
 const termJumpMax = 1 << 32
 
 // credible reports whether the terms of a message can be true (raft-T6).
@@ -246,15 +246,15 @@ func (m *Machine) onWithdraw(nowMs int64) {
 	}
 }
 
-// onTransfer steps down in favour of another, or of itself in a new term.
+// onTransfer steps down in favour of another member, or of itself in a new term.
 func (m *Machine) onTransfer(nowMs int64, to algo.ID) {
 	if m.role == leader {
 		m.stepDown(nowMs, to)
 	}
 }
 
-// stepDown ends the own leadership, first here, then for the others (raft-T4). A
-// chosen successor alone learns of it, so that it campaigns before all others.
+// stepDown ends this member's leadership, first locally, then for the others (raft-T4). If
+// a successor was chosen, only it is told, so it campaigns before all others.
 func (m *Machine) stepDown(nowMs int64, to algo.ID) {
 	term := m.state.Term
 	m.become(follower)
@@ -273,7 +273,7 @@ func (m *Machine) stepDown(nowMs int64, to algo.ID) {
 	}
 }
 
-// become leaves the present role. It ends a leadership, with Lost.
+// become leaves the present role. If that ends a leadership, it reports Lost.
 func (m *Machine) become(r role) {
 	if m.leads {
 		m.leads = false
@@ -283,7 +283,7 @@ func (m *Machine) become(r role) {
 	m.answered, m.adopted, m.pending, m.giveUpMs = nil, nil, nil, 0
 }
 
-// adopt takes a higher term, which ends what this member did in its own.
+// adopt takes over a higher term, which ends everything that this member did in its own.
 func (m *Machine) adopt(term uint64) {
 	invariant.Check(term > m.state.Term, "raft: a term went back")
 	m.become(follower)
@@ -291,7 +291,7 @@ func (m *Machine) adopt(term uint64) {
 	m.follow("")
 }
 
-// follow notes who leads in this term.
+// follow records who leads in this term.
 func (m *Machine) follow(id algo.ID) {
 	if m.leader != id {
 		m.leader = id
@@ -302,12 +302,12 @@ func (m *Machine) follow(id algo.ID) {
 // promised reports whether a promise keeps this member from voting for a candidate.
 func (m *Machine) promised(nowMs int64, id algo.ID, transferTerm uint64) bool {
 	if m.role == leader && id != m.cfg.ID {
-		return true // tick has ended a leadership whose lease is over
+		return true // tick has already ended a leadership whose lease is over
 	}
 	return nowMs < m.promise.untilMs && m.promise.to != id && transferTerm < m.promise.term
 }
 
-// nextTerm is the term that this member would lead in.
+// nextTerm returns the term in which this member would lead.
 func (m *Machine) nextTerm() uint64 { return max(m.state.Term, m.state.Floor) + 1 }
 
 func (m *Machine) quorum() int { return len(m.state.Config.Members)/2 + 1 }
@@ -335,12 +335,13 @@ func (m *Machine) sendAll(message algo.Message) {
 	}
 }
 
-// configName is the own configuration as requests and answers carry it.
+// configName returns this member's configuration in the form that requests and answers
+// carry.
 func (m *Machine) configName() algo.Config {
 	return algo.Config{Term: m.state.Config.Term, Version: m.state.Config.Version}
 }
 
-// afterPromise is when to campaign unless the leader sends another heartbeat.
+// afterPromise returns when to campaign unless the leader sends another heartbeat.
 func (m *Machine) afterPromise() int64 {
 	return m.promise.untilMs + m.laterMs + m.chance(m.cfg.SpreadMs)
 }

@@ -16,13 +16,13 @@ var elections = flag.Int("elections", 3000, "how many elections TestNeverTwoLead
 
 var forgotten = flag.Int("forgotten", 30, "how many runs TestMembersThatLostTheirDisksElectNoTwo makes")
 
-// driftPercent and the greatest gain of one clock that keeps two within it.
+// driftPercent, and the greatest gain of one clock with which two clocks stay within it.
 const (
 	driftPercent = 5
 	driftPpm     = 24_000
 )
 
-// founded makes members that are founders or come later.
+// founded returns a maker of members that are founders or are added later.
 func founded(edit func(*int64, *raft.Config)) func(founders []algo.ID) algotest.Maker {
 	return func(founders []algo.ID) algotest.Maker {
 		return func(nowMs int64, id algo.ID, state algo.State, seed uint64) algo.Machine {
@@ -38,7 +38,7 @@ func founded(edit func(*int64, *raft.Config)) func(founders []algo.ID) algotest.
 	}
 }
 
-// runs are the shapes of the runs, by turns.
+// runs are the kinds of runs, used in turn.
 var runs = []algotest.Chaos{
 	{Members: 3, DriftPpm: driftPpm},
 	{Members: 5, DriftPpm: driftPpm},
@@ -51,8 +51,8 @@ var runs = []algotest.Chaos{
 	{Members: 5, DriftPpm: driftPpm, Collapse: true, QuietMs: 600},
 }
 
-// TestNeverTwoLeaders runs elections under all faults and looks for two leaders
-// in a term (raft-T1) and for two that lead at one moment (raft-T3).
+// TestNeverTwoLeaders runs elections under all faults and looks for two leaders in a term
+// (raft-T1) and for two that lead at the same time (raft-T3).
 func TestNeverTwoLeaders(t *testing.T) {
 	const workers = 2
 	var mu sync.Mutex
@@ -88,7 +88,7 @@ func TestNeverTwoLeaders(t *testing.T) {
 	}
 }
 
-// When faults end, one leads, whatever was before: nothing gets stuck.
+// After all faults have ended, one member leads, whatever happened before.
 func TestOneLeadsWhenFaultsEnd(t *testing.T) {
 	for seed := range uint64(150) {
 		chaos := runs[seed%uint64(len(runs))]
@@ -114,7 +114,7 @@ func TestOneLeadsWhenFaultsEnd(t *testing.T) {
 	}
 }
 
-// The checks see what they are there for: each of these breaks one rule.
+// The checks find what they are meant to find: each of these cases breaks one rule.
 func TestBrokenRulesAreSeen(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -137,7 +137,7 @@ func TestBrokenRulesAreSeen(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			c.chaos.Elections, c.chaos.MovesMax = 200, 5000
 			for i := range uint64(300) {
-				seed := (c.first + i) % 300 // begin with one that is known to show it
+				seed := (c.first + i) % 300 // begin with a seed that is known to show it
 				for _, wrong := range c.chaos.Run(seed, founded(c.edit)).Wrong {
 					if strings.Contains(wrong, c.rule) {
 						t.Logf("seed %d: %s", seed, wrong)

@@ -13,8 +13,8 @@ func member(term uint64) *raft.Machine {
 		State: algo.State{Term: term, Config: algo.Config{Version: 1, Members: []algo.ID{"a", "b", "c"}}}})
 }
 
-// elect lets the machine campaign, with b voting for it, and returns the term in
-// which it leads, 0 for none.
+// elect lets the machine campaign, with b voting for it, and returns the term in which it
+// leads, 0 if it does not.
 func elect(m *raft.Machine) uint64 {
 	m.Step(5000, algo.Campaign{})
 	for now := int64(5000); now < 20_000; now += 10 {
@@ -46,8 +46,8 @@ func elect(m *raft.Machine) uint64 {
 	return 0
 }
 
-// TestImpossibleTermsChangeNothing (raft-T6): whatever the message, and the member
-// leads afterwards in the next term of its own.
+// TestImpossibleTermsChangeNothing (raft-T6): whatever the message is, the member
+// afterwards leads in the term after its own.
 func TestImpossibleTermsChangeNothing(t *testing.T) {
 	for _, mine := range []uint64{0, 7, 1 << 40} {
 		for _, term := range []uint64{math.MaxUint64, 1 << 63, mine + 1<<32 + 1} {
@@ -81,7 +81,7 @@ func TestMemberThatWasAwayForLongAdoptsTheTerm(t *testing.T) {
 	}
 }
 
-// TestLastTermElectsNobody: and ends no process.
+// TestLastTermElectsNobody: and no process ends.
 func TestLastTermElectsNobody(t *testing.T) {
 	m := member(algo.TermMax)
 	if led := elect(m); led != 0 {

@@ -25,15 +25,15 @@ func (m *Machine) preVote(nowMs int64) {
 // leader that stepped down in favour of this member, 0 for none.
 func (m *Machine) requestVotes(nowMs int64, transferTerm uint64) {
 	if m.nextTerm() > algo.TermMax {
-		m.fail(nowMs) // for ever: there is no term left to lead in
+		m.fail(nowMs) // for ever: there is no higher term to lead in
 		return
 	}
 	m.adopt(m.nextTerm())
 	m.begin(nowMs, candidate, transferTerm)
 	m.state.Vote = m.cfg.ID
-	// The request may overtake the disk: the own vote is counted with answers,
-	// which come later. A member that crashes between the two has asked in a term
-	// in which it did not vote, and it never won.
+	// The request may leave before the vote is on disk: the member's own vote is counted
+	// only together with answers, which come later. A member that crashes in between has
+	// asked for votes in a term in which it did not vote, and it never won.
 	m.sendAll(algo.Message{Type: algo.RequestVote, Term: m.state.Term, Round: m.round, TransferTerm: transferTerm,
 		Config: m.configName()})
 	m.persist()
@@ -50,7 +50,7 @@ func (m *Machine) begin(nowMs int64, r role, transferTerm uint64) {
 	}
 }
 
-// count goes on when enough members have granted, or too many have refused.
+// count continues when enough members have granted, or too many have refused.
 func (m *Machine) count(nowMs int64) {
 	switch {
 	case len(m.granted) >= m.quorum() && m.role == preCandidate:
@@ -78,21 +78,21 @@ func (m *Machine) onPreVote(nowMs int64, from algo.ID, e *algo.Message) {
 	switch {
 	case granted:
 		reply.Term = e.Term
-	case !promised: // a leader's term is not to be outrun
+	case !promised: // a leader must not be displaced by a higher term
 		reply.Term = max(m.state.Term, m.state.Floor)
 	}
 	m.sendWithConfig(from, reply, e)
 }
 
-// supports reports whether this member has voted for another candidate, itself perhaps,
-// which may be about to lead: a term above its own would end its leadership as soon as
-// it has begun.
+// supports reports whether this member has voted for another candidate, possibly itself,
+// that may be about to lead. A term above that candidate's would end its leadership as soon
+// as it has begun.
 func (m *Machine) supports(nowMs int64, rival algo.ID) bool {
 	return m.role != preCandidate && m.state.Vote != "" && m.state.Vote != rival && nowMs < m.giveUpMs
 }
 
-// sendWithConfig answers a request for a vote. A candidate with an older
-// configuration gets this one: there may be no leader that would spread it.
+// sendWithConfig answers a request for a vote. A candidate with an older configuration gets
+// this member's: there may be no leader that would spread it.
 func (m *Machine) sendWithConfig(to algo.ID, reply algo.Message, asked *algo.Message) {
 	if asked.Config.Less(m.configName()) {
 		reply.Config = m.state.Config
@@ -101,8 +101,8 @@ func (m *Machine) sendWithConfig(to algo.ID, reply algo.Message, asked *algo.Mes
 	m.send(to, reply)
 }
 
-// onRequestVote grants a vote, at most one in a term, or refuses it. A promise
-// has this member ignore the request, its higher term included (4.2.3).
+// onRequestVote grants a vote, at most one in a term, or refuses it. While a promise holds,
+// the member ignores the request, including its higher term (4.2.3).
 func (m *Machine) onRequestVote(nowMs int64, from algo.ID, e *algo.Message) {
 	reply := algo.Message{Type: algo.RequestVoteReply, Round: e.Round}
 	promised := m.promised(nowMs, from, e.TransferTerm)
@@ -140,8 +140,8 @@ func (m *Machine) onRequestVoteReply(nowMs int64, from algo.ID, e *algo.Message)
 	}
 }
 
-// reply counts an answer about the given term. One of a higher term, or with a
-// newer configuration, shows that this member has missed something.
+// reply counts an answer about the given term. An answer with a higher term or a newer
+// configuration shows that this member has missed something.
 func (m *Machine) reply(nowMs int64, from algo.ID, e *algo.Message, term uint64) {
 	switch {
 	case !e.Granted && len(e.Config.Members) > 0 && m.state.Config.Less(e.Config):
@@ -163,8 +163,8 @@ func (m *Machine) reply(nowMs int64, from algo.ID, e *algo.Message, term uint64)
 	}
 }
 
-// onTimeoutNow campaigns at once, with the term of the leader that stepped down. A
-// member that does not want to lead any more passes the step-down on to all.
+// onTimeoutNow campaigns at once, with the term of the leader that stepped down. A member
+// that no longer wants to lead passes the step-down on to all.
 func (m *Machine) onTimeoutNow(nowMs int64, _ algo.ID, e *algo.Message) {
 	if e.Term < m.state.Term || m.role == leader {
 		return
@@ -181,8 +181,8 @@ func (m *Machine) onTimeoutNow(nowMs int64, _ algo.ID, e *algo.Message) {
 	m.sendAll(algo.Message{Type: algo.StepDown, Term: e.Term})
 }
 
-// onStepDown learns that the leader of a term, and so of all before it, has
-// stepped down.
+// onStepDown learns that the leader of a term, and thus of all earlier terms, has stepped
+// down.
 func (m *Machine) onStepDown(nowMs int64, _ algo.ID, e *algo.Message) {
 	if m.role == leader || e.Term < m.promise.term || e.Term < m.state.Term {
 		return
@@ -194,7 +194,7 @@ func (m *Machine) onStepDown(nowMs int64, _ algo.ID, e *algo.Message) {
 	}
 }
 
-// release forgets the promise to a leader of this term or an older one.
+// release ends the promise to a leader of this term or an older one.
 func (m *Machine) release(term uint64) {
 	if m.promise.term <= term {
 		m.promise = promise{}

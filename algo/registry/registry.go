@@ -1,7 +1,7 @@
 // Package registry finds the election algorithms by name.
 //
-// From the options that all algorithms need it makes a machine with times that suit a lease. It
-// is for the command line, the laboratory and backends that let their users choose.
+// It makes a machine from the options that all algorithms need, with times that suit a lease. It is
+// for the command line, the laboratory, and backends that let their users choose.
 package registry
 
 import (
@@ -16,16 +16,16 @@ import (
 	"github.com/conclave-project/conclave/algo/ring"
 )
 
-// Options is what all algorithms need. Times are in milliseconds.
+// Options are the options that all algorithms need. Times are in milliseconds.
 type Options struct {
 	ID      algo.ID
-	Members []algo.ID // all, this one included; of a ring in its order
+	Members []algo.ID // all members, including this one; of a ring, in its order
 	// State is what was on disk; empty at the first start.
 	State algo.State
 	// LeaseMs is how long a silent leader keeps others out, or how long they wait for it.
 	LeaseMs int64
-	// FormerLeaseMs is the longest LeaseMs of this member before its start, 0 for the
-	// same.
+	// FormerLeaseMs is the longest LeaseMs that this member had before its start, or 0 if it was
+	// the same.
 	FormerLeaseMs int64
 	DriftPercent  int64
 	Seed          uint64
@@ -34,8 +34,7 @@ type Options struct {
 // Algorithm is one election algorithm.
 type Algorithm struct {
 	Name string
-	// Exclusive reports whether no two members lead at a time, and terms are
-	// fencing tokens.
+	// Exclusive reports whether at most one member leads at any time, and terms are fencing tokens.
 	Exclusive bool
 	// New returns a member that starts at the given time.
 	New func(nowMs int64, o Options) algo.Machine
@@ -48,10 +47,10 @@ var algorithms = []Algorithm{
 	{Name: "lowest", New: newLowest},
 }
 
-// All returns all algorithms, the safe one first.
+// All returns all algorithms, starting with the safe one.
 func All() []Algorithm { return slices.Clone(algorithms) }
 
-// Get returns the algorithm of this name.
+// Get returns the algorithm with the given name.
 func Get(name string) (Algorithm, error) {
 	var names []string
 	for _, a := range algorithms {

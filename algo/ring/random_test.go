@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/algo/algotest"
 )
 
-// Whatever died, came back and stepped down before: when messages arrive and
-// nothing changes any more, the greatest candidate leads, and nobody else.
+// Whatever crashed, restarted and stepped down before: once messages arrive and nothing
+// changes any more, the greatest candidate leads, and no other member does.
 func TestOneLeadsWhenMessagesArrive(t *testing.T) {
 	elections := 0
 	for seed := range uint64(100) {

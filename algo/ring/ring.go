@@ -1,32 +1,30 @@
-// Package ring elects the member with the greatest id on a ring, by the algorithm of Chang and
-// Roberts.
+// Package ring elects the member with the greatest id on a ring, by the algorithm of Chang
+// and Roberts.
 //
-// After E. Chang, R. Roberts, "An improved algorithm for decentralized
-// extrema-finding in circular configurations of processes", CACM 22(5), 1979. A
-// member that misses the leader sends its id to its successor (TOKEN). Each
-// passes on an id greater than its own and drops a lesser one, after it has sent
-// its own. The member whose id comes back leads: it announces itself around the
-// ring (ELECTED), and then sends heartbeats around it (ALIVE).
+// After E. Chang, R. Roberts, "An improved algorithm for decentralized extrema-finding in
+// circular configurations of processes", CACM 22(5), 1979. A member that misses the leader
+// sends its id to its successor (TOKEN). Each member passes on an id greater than its own,
+// and drops a lesser one once it has sent its own. The member whose id comes back leads: it
+// announces itself around the ring (ELECTED), and then sends heartbeats around it (ALIVE).
 //
-// The paper's ring does not break. Here every message is confirmed (PASSED); a successor that
-// does not confirm in PassMs is skipped for SilenceMs, so that the ring closes around the dead. A
-// message that has gone around twice is dropped, because otherwise the id of a member that has
-// died would go around for ever.
+// The paper's ring does not break. Here every message is confirmed (PASSED); a successor
+// that does not confirm in PassMs is skipped for SilenceMs, so the ring closes around dead
+// members. A message that has gone around twice is dropped, because otherwise the id of a
+// member that has died would go around for ever.
 //
 // What always holds, by number:
 //
 //	ring-C1  A member leads only if its id came back to it, or no member confirms.
 //	ring-C2  A leader that learns of a greater one leads no more.
 //
-// Promised: if all messages arrive within PassMs/2 and no member is frozen, one member leads some
-// time after the last change. Not promised: in a partition the ring closes into two rings with a
-// leader each. There is no fencing token.
+// Promised: if all messages arrive within PassMs/2 and no member is frozen, one member
+// leads some time after the last change. Not promised: in a partition the ring closes into
+// two rings with a leader each. There is no fencing token.
 //
-// Cost: n(n+1)/2 + n messages at worst, when all begin at once and ids fall
-// along the ring; n(1 + 1/2 + ... + 1/n) + n on average; 2n when the greatest
-// begins alone: hence O(n²), O(n log n), O(n). Confirmations double that.
-// Time: the silence after which the leader is missed, up to 3n-1 messages in a
-// row, and PassMs for each of the dead.
+// Cost: n(n+1)/2 + n messages at worst, when all begin at once and ids fall along the ring;
+// n(1 + 1/2 + ... + 1/n) + n on average; 2n when the greatest begins alone: hence O(n²),
+// O(n log n), O(n). Confirmations double that. Time: the silence after which the leader is
+// missed, up to 3n-1 messages in a row, and PassMs for each dead member.
 package ring
 
 import (
@@ -51,21 +49,21 @@ type passing struct {
 	untilMs int64
 }
 
-// Machine is one member. It is not safe for concurrent use. In its messages
-// Member is the id that goes around, Term how often it was passed on, Round the
-// number of the message.
+// Machine is one member. It is not safe for concurrent use. In its messages, Member is the
+// id that goes around, Term how often it was passed on, and Round the number of the
+// message.
 type Machine struct {
 	cfg         Config
 	out         []algo.Effect
 	wants       bool
-	participant bool // its own id, or a greater one, has gone on
+	participant bool // it has passed on its own id, or a greater one
 	leads       bool
 	leader      algo.ID
-	untilMs     int64 // leading: when to send a heartbeat; else when the leader was silent too long
+	untilMs     int64 // leading: when to send a heartbeat; else when the leader counts as dead
 	electMs     int64 // participant: when the election has taken too long
 	round       uint64
 	passing     []passing
-	dead        map[algo.ID]int64 // until when each is skipped
+	dead        map[algo.ID]int64 // until when each member is skipped
 }
 
 // New returns a member.
@@ -131,7 +129,7 @@ func (m *Machine) tick(nowMs int64) {
 	}
 }
 
-// elect sends the own id around.
+// elect sends this member's own id around the ring.
 func (m *Machine) elect(nowMs int64) {
 	if !m.wants || m.participant || m.leads {
 		return
@@ -140,8 +138,8 @@ func (m *Machine) elect(nowMs int64) {
 	m.pass(nowMs, algo.Message{Type: algo.Token, Member: m.cfg.ID})
 }
 
-// pass sends a message to the next member that is not skipped. When all others
-// are skipped the own id has come around, and another one's goes nowhere.
+// pass sends a message to the next member that is not skipped. If all others are skipped,
+// the member's own id has come around, and any other message is dropped.
 func (m *Machine) pass(nowMs int64, message algo.Message) {
 	to := m.successor(nowMs)
 	if to == m.cfg.ID {
@@ -167,7 +165,7 @@ func (m *Machine) successor(nowMs int64) algo.ID {
 	return m.cfg.ID
 }
 
-// repair skips members that did not confirm, and passes their messages on.
+// repair skips members that did not confirm, and passes their messages on to the next ones.
 func (m *Machine) repair(nowMs int64) {
 	var again []algo.Message
 	m.passing = slices.DeleteFunc(m.passing, func(p passing) bool {
@@ -203,7 +201,7 @@ func (m *Machine) onReceived(nowMs int64, from algo.ID, e algo.Message) {
 	}
 }
 
-// take is what a member does with an id that comes around.
+// take handles an id that comes around.
 func (m *Machine) take(nowMs int64, e algo.Message) {
 	if e.Type == algo.Token {
 		m.takeToken(nowMs, e)
@@ -212,7 +210,7 @@ func (m *Machine) take(nowMs int64, e algo.Message) {
 	switch {
 	case e.Member == m.cfg.ID:
 	case m.wants && e.Member < m.cfg.ID:
-		if m.leads { // the other one does not know this one yet
+		if m.leads { // the other one does not know about this one yet
 			m.pass(nowMs, algo.Message{Type: algo.Elected, Member: m.cfg.ID})
 			return
 		}
@@ -245,8 +243,8 @@ func (m *Machine) takeToken(nowMs int64, e algo.Message) {
 	}
 }
 
-// comeHome makes this member the leader when its own id has gone around, unless
-// it has given up or led already.
+// comeHome makes this member the leader when its own id has gone around, unless it has
+// withdrawn or leads already.
 func (m *Machine) comeHome(nowMs int64) {
 	if !m.wants || !m.participant || m.leads {
 		return

@@ -55,15 +55,15 @@ type Cache struct {
 	mu      sync.Mutex
 	err     error // why it has ended
 	znodes  map[string]*entry
-	kids    map[string]map[string]bool // names, by parent
-	work    []task                     // in the order in which it came
-	dirty   map[string]bool            // in work because of an event
-	numbers map[string]bool            // in work because of an event of a child
-	more    chan struct{}              // of 1: there is work
-	walk    *walk                      // the newest; nil when it could not be finished
+	kids    map[string]map[string]bool // names of the children, by parent
+	work    []task                     // tasks in the order of their arrival
+	dirty   map[string]bool            // paths in work because of an event
+	numbers map[string]bool            // paths in work because of an event of a child
+	more    chan struct{}              // capacity 1: there is work
+	walk    *walk                      // the latest one; nil if it failed
 	round   uint64                     // its number
 	first   chan struct{}              // closed when the first walk is done
-	waiting []chan struct{}            // by Sync, for a walk
+	waiting []chan struct{}            // calls of Sync that wait for a walk
 	readers map[*Changes]bool
 }
 
@@ -97,7 +97,7 @@ func New(ctx context.Context, c *client.Client, path string, o Options) (*Cache,
 	}
 }
 
-// empty is a Cache that has nothing yet, and follows nothing.
+// empty returns a Cache that has nothing yet and does not follow the tree.
 func empty(c *client.Client, path string, most int) *Cache {
 	return &Cache{client: c, path: path, most: most,
 		ended: make(chan struct{}), barrier: make(chan chan struct{}), znodes: make(map[string]*entry),

@@ -21,7 +21,7 @@ import (
 
 func serve(t *testing.T) string { return conclavetest.Start(t).Servers() }
 
-// wire dials like net.Dialer and can cut what it has dialled.
+// wire dials like net.Dialer and can close the connections that it has opened.
 type wire struct {
 	mu    sync.Mutex
 	conns []net.Conn
@@ -61,7 +61,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// tree reads what is below a path, as text by path.
+// tree returns everything below a path, as text by path.
 func tree(t *testing.T, c *client.Client, path string) map[string]string {
 	all := map[string]string{}
 	data, stat, err := c.Get(awaittest.Within(t), path)
@@ -98,10 +98,11 @@ func copied(k *Cache) map[string]string {
 	return all
 }
 
-// state is what Changes tells of: other numbers follow the children.
+// state returns the part of a znode that Changes reports; the other numbers follow the
+// children.
 func state(z Znode) string { return fmt.Sprint(string(z.Data), z.Stat.Czxid, z.Stat.Mzxid, z.Err) }
 
-// readable leaves out what is below a znode that cannot be read.
+// readable leaves out everything below a znode that cannot be read.
 func readable(all map[string]string) map[string]string {
 	for path, text := range all {
 		if text == client.ErrReplyTooLong.Error() {
@@ -111,9 +112,9 @@ func readable(all map[string]string) map[string]string {
 	return all
 }
 
-// TestCopyIsTheTreeAfterSync (cache-C1 to cache-C4): while others write, connections are
-// cut, events come faster than they are read, and some znodes cannot be read for a while.
-// What Changes has told is the same.
+// TestCopyIsTheTreeAfterSync (cache-C1 to cache-C4): while other clients write, connections
+// are closed, events arrive faster than they are read, and some znodes cannot be read for a
+// while. What Changes has reported is the same.
 func TestCopyIsTheTreeAfterSync(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { copyIsTheTree(t, seed) })
@@ -175,7 +176,7 @@ func copyIsTheTree(t *testing.T, seed uint64) {
 				network.cut()
 			}
 		}
-		for k.Sync(ctx) != nil { // a lost connection ends the request, and no promise
+		for k.Sync(ctx) != nil { // a lost connection ends the request without a promise
 			must(t, ctx.Err())
 		}
 		if want, got := readable(tree(t, writer, "/top")), readable(copied(k)); !maps.Equal(want, got) {
@@ -201,7 +202,7 @@ func copyIsTheTree(t *testing.T, seed uint64) {
 	}
 }
 
-// TestUnreadableZnodeIsThere, with the reason, and what is beside it can be read.
+// TestUnreadableZnodeIsThere, with the reason, and its siblings can be read.
 func TestUnreadableZnodeIsThere(t *testing.T) {
 	addr, ctx := serve(t), awaittest.Within(t)
 	c := dial(t, addr, client.Options{})
@@ -225,7 +226,7 @@ func TestUnreadableZnodeIsThere(t *testing.T) {
 	}
 }
 
-// TestNumbersOfAParentFollowItsChildren (cache-C3), while nothing else of it changes.
+// TestNumbersOfAParentFollowItsChildren (cache-C3), while nothing else about it changes.
 func TestNumbersOfAParentFollowItsChildren(t *testing.T) {
 	c, ctx := dial(t, serve(t), client.Options{}), awaittest.Within(t)
 	_, _, err := c.Create(ctx, "/top", []byte("1"), client.CreateOptions{})
@@ -249,7 +250,7 @@ func TestNumbersOfAParentFollowItsChildren(t *testing.T) {
 	check()
 }
 
-// TestCopyEndsWithItsSession, and what it has can be read.
+// TestCopyEndsWithItsSession, but its content can still be read.
 func TestCopyEndsWithItsSession(t *testing.T) {
 	addr, ctx := serve(t), awaittest.Within(t)
 	c := dial(t, addr, client.Options{})

@@ -20,21 +20,21 @@ type Change struct {
 // asks, it is reported once.
 type Changes struct {
 	k       *Cache
-	told    map[string]bool // that exist, by what the reader was told
-	pending map[string]int  // changed since, with the number of the turn of each
+	told    map[string]bool // the znodes that exist according to what the reader was told
+	pending map[string]int  // paths that have changed since, each with the number of its turn
 	order   []turn
 	turns   int
-	news    chan struct{} // of 1
+	news    chan struct{} // capacity 1
 }
 
-// turn is a path in the order in which they have changed. It is over when the path is
-// not pending any more, or is with another turn.
+// turn is a changed path in the order of the changes. It is obsolete if the path is no
+// longer pending, or has another turn.
 type turn struct {
 	path   string
 	number int
 }
 
-// turnsKept is how many turns that are over are kept in any case.
+// turnsKept is how many obsolete turns are always allowed to remain.
 const turnsKept = 64
 
 // Changes begins with all existing znodes, parents first, and goes on with what changes, so a
@@ -102,7 +102,7 @@ func (r *Changes) pop() (Change, bool) {
 
 func (r *Changes) over(one turn) bool { return r.pending[one.path] != one.number }
 
-// put notes a path. The mutex of the Cache is held.
+// put records a changed path. The caller holds the mutex of the Cache.
 func (r *Changes) put(path string) {
 	if r.pending[path] > 0 {
 		return
@@ -116,8 +116,8 @@ func (r *Changes) put(path string) {
 	}
 }
 
-// withdraw takes a path out that is gone again: a reader that was never told of it need
-// not be (cache-C4). The mutex of the Cache is held.
+// withdraw removes a path that is gone again: a reader that never learned of it need not
+// learn that it is gone (cache-C4). The caller holds the mutex of the Cache.
 func (r *Changes) withdraw(path string) {
 	delete(r.pending, path)
 	if len(r.order) > 2*len(r.pending)+turnsKept {
@@ -125,7 +125,7 @@ func (r *Changes) withdraw(path string) {
 	}
 }
 
-// changed tells all readers. Mutex mu is held.
+// changed informs all readers. The caller holds mu.
 func (k *Cache) changed(path string) {
 	for r := range k.readers {
 		if k.znodes[path] == nil && !r.told[path] {

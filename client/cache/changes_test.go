@@ -9,8 +9,8 @@ import (
 )
 
 // TestSlowReaderCostsNoMoreThanTheZnodes (cache-C4): items come and go, one at a time, with
-// names of their own or the same, and nobody asks. Nothing is told twice, and what the
-// reader knows in the end is what there is.
+// new names or the same one, while the reader does not ask. Nothing is reported twice, and
+// in the end the reader knows exactly what exists.
 func TestSlowReaderCostsNoMoreThanTheZnodes(t *testing.T) {
 	k := &Cache{path: "/queue", znodes: make(map[string]*entry), kids: make(map[string]map[string]bool), readers: make(map[*Changes]bool)}
 	zxid := zk.Zxid(0)

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/client/cache"
 )
 
-// A program keeps its configuration as it is in the tree.
+// A program keeps its configuration equal to the one in the tree.
 func ExampleCache_Changes() {
 	ctx := context.Background()
 	c, err := client.Dial(ctx, "127.0.0.1:2181", client.Options{})

@@ -14,36 +14,36 @@ import (
 // entry is a znode of the copy.
 type entry struct {
 	Znode
-	round uint64 // of the walk during or after which it was read last
+	round uint64 // of the walk during or after which it was last read
 }
 
-// task is a read that is to be made, or the place of a Sync among them.
+// task is a read to be made, or the place of a Sync among the reads.
 type task struct {
 	path  string
-	op    zk.Op         // OpGetData; OpExists for the numbers alone, as a child came or went; of a walk, see apply
-	round uint64        // of the newest walk when it was taken
+	op    zk.Op         // OpGetData; OpExists for the counts alone, after a child came or went; of a walk, see apply
+	round uint64        // of the latest walk when the task was taken
 	walk  *walk         // nil for a read because of an event
 	why   error         // of a walk: why the children could not be read
-	again bool          // of an event, made again as a part of a walk
-	done  chan struct{} // of a Sync, instead of a read
+	again bool          // a read because of an event, repeated as part of a walk
+	done  chan struct{} // of a Sync, which has no read
 }
 
-// walk goes through the whole part of the tree, parents first. What it has not met at
-// its end is there no more.
+// walk reads the whole part of the tree, parents first. What it has not found at its end no
+// longer exists.
 type walk struct{ left int }
 
-// retryPause is the pause before a znode is read again where a server has answered with an
-// error that may pass.
+// retryPause is the pause before a znode is read again after a server has answered with an
+// error that may be temporary.
 const retryPause = time.Second
 
-// begin begins a walk. Mutex mu is held, or nobody else has the Cache yet.
+// begin begins a walk. The caller holds mu, or is the only user of the Cache.
 func (k *Cache) begin() {
 	k.round++
 	k.walk = &walk{left: 1}
 	k.push(task{path: k.path, op: zk.OpMultiRead, walk: k.walk})
 }
 
-// push puts a task at the end of the work. Mutex mu is held.
+// push adds a task to the end of the work. The caller holds mu.
 func (k *Cache) push(one task) {
 	k.work = append(k.work, one)
 	select {
@@ -52,7 +52,8 @@ func (k *Cache) push(one task) {
 	}
 }
 
-// follow reads what the watch says has changed, until the session or the Cache ends.
+// follow reads what has changed according to the watch, until the session or the Cache
+// ends.
 func (k *Cache) follow() {
 	var events sync.WaitGroup
 	events.Go(k.keepEvents)
@@ -75,13 +76,13 @@ func (k *Cache) follow() {
 	defer k.mu.Unlock()
 	if k.err == nil {
 		if k.err = k.client.Err(); k.err == nil {
-			k.err = zk.ErrClosing // by Client.Close, which waits for this
+			k.err = zk.ErrClosing // by Client.Close, which waits for this goroutine
 		}
 	}
 	close(k.ended)
 }
 
-// fail notes why the copy ends, if nothing has ended it before.
+// fail records why the copy ends, unless there is a reason already.
 func (k *Cache) fail(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -90,21 +91,22 @@ func (k *Cache) fail(err error) {
 	}
 }
 
-// keepEvents makes work of events. It does nothing else, so that few are missed.
+// keepEvents turns events into work. It does nothing else, so that it misses few of them.
 func (k *Cache) keepEvents() {
 	defer k.stop()
 	for {
 		select {
 		case event, ok := <-k.watch.Events():
 			if !ok {
-				if err := k.watch.Err(); !errors.Is(err, client.ErrWatchClosed) { // only follow closes it: the copy has ended
+				if err := k.watch.Err(); !errors.Is(err, client.ErrWatchClosed) { // only follow closes it, when the copy has ended
 					k.fail(err)
 				}
 				return
 			}
 			k.onEvent(event)
 		case done := <-k.barrier:
-			// What was committed before has come: the channel has it.
+			// The events of what was committed before have arrived: they are in the
+			// channel.
 			for range len(k.watch.Events()) {
 				if event, ok := <-k.watch.Events(); ok {
 					k.onEvent(event)
@@ -127,7 +129,7 @@ func (k *Cache) onEvent(event zk.Event) {
 	} else {
 		k.readAgain(event.Path)
 	}
-	// The watch does not tell that the numbers of the parent are others now.
+	// There is no event for the change of the parent's counts.
 	if event.Path != k.path && (event.Type == zk.EventNodeCreated || event.Type == zk.EventNodeDeleted) {
 		parent, _ := zk.SplitPath(event.Path)
 		if !k.dirty[parent] && !k.numbers[parent] {
@@ -137,7 +139,8 @@ func (k *Cache) onEvent(event zk.Event) {
 	}
 }
 
-// readAgain has a znode read, once for all that asks for it meanwhile. Mutex mu is held.
+// readAgain lets a znode be read; one read serves all requests in the meantime. The caller
+// holds mu.
 func (k *Cache) readAgain(path string) {
 	if !k.dirty[path] {
 		k.dirty[path] = true
@@ -145,7 +148,7 @@ func (k *Cache) readAgain(path string) {
 	}
 }
 
-// take returns the next tasks, as many as are carried out at once.
+// take returns the next tasks: as many as may be carried out at the same time.
 func (k *Cache) take() []task {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -160,7 +163,7 @@ func (k *Cache) take() []task {
 		case one.walk == nil:
 			delete(k.dirty, one.path)
 		case one.walk != k.walk:
-			continue // another one has begun, or will
+			continue // another walk has begun, or will
 		}
 		one.round = k.round
 		batch = append(batch, one)
@@ -168,8 +171,8 @@ func (k *Cache) take() []task {
 	return batch
 }
 
-// read carries tasks out. All replies come in the order of the requests, each from a
-// state that is not older than the one before (cache-C1).
+// read carries out tasks. The replies arrive in the order of the requests, each from a
+// state that is not older than the previous one (cache-C1).
 func (k *Cache) read(batch []task) {
 	futures := make([]*client.Future, len(batch))
 	for i, one := range batch {
@@ -196,7 +199,8 @@ func (k *Cache) read(batch []task) {
 	}
 }
 
-// synchronized ends a Sync, now or with the walk that is under way or has to come.
+// synchronized ends a Sync, now or together with the walk that is in progress or must
+// follow.
 func (k *Cache) synchronized(done chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -209,9 +213,9 @@ func (k *Cache) synchronized(done chan struct{}) {
 
 func (k *Cache) whole() bool { return k.walk != nil && k.walk.left == 0 }
 
-// breaks ends the walk during or after which a read was taken whose connection was lost.
-// The watch says that events may be missing, and another walk begins. It may have begun
-// already, for failures are collected late: it reads this one, too.
+// breaks ends the walk to which a read belongs whose connection was lost. The watch reports
+// that events may be missing, so another walk begins. It may already have begun, because
+// failures are noticed late; it reads this znode too.
 func (k *Cache) breaks(one task) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -220,17 +224,17 @@ func (k *Cache) breaks(one task) {
 	}
 }
 
-// lost reports whether a read has failed that no server has answered or refused: its
-// connection was lost, or the session or the Cache has ended. Every other failure is one
-// of the znode, and costs no other one.
+// lost reports whether a read failed without an answer or a refusal by a server: its
+// connection was lost, or the session or the Cache has ended. Any other failure concerns
+// only that znode.
 func (k *Cache) lost(err error) bool {
 	return err != nil && (errors.Is(err, zk.ErrConnectionLoss) || k.ctx.Err() != nil || k.client.Err() != nil)
 }
 
-// apply takes over what a read has shown.
+// apply stores the result of a read.
 //
-// A walk reads data and children together. Where they are too long together, it goes on
-// with the children, and with the data after that, so that one of them is there at least.
+// A walk reads data and children together. If the two are too long together, it reads the
+// children and then the data, so that at least one of them is there.
 func (k *Cache) apply(one task, result zk.Result, err error) {
 	if err == nil && one.op == zk.OpMultiRead {
 		err = failureOf(result)
@@ -275,17 +279,17 @@ func (k *Cache) apply(one task, result zk.Result, err error) {
 	}
 }
 
-// unread reports whether a znode is in the copy without its data, or without what is
-// below it. Mutex mu is held.
+// unread reports whether a znode is in the copy without its data, or without what is below
+// it. The caller holds mu.
 func (k *Cache) unread(path string) bool {
 	e := k.znodes[path]
 	return e != nil && e.Err != nil
 }
 
-// walkFrom has a znode that could not be read, and now can, read again with all below it,
-// of which no event has told (cache-C2): by the walk that is under way, or by the last one,
-// which is under way again. If that has failed another one will come, and reads it. Mutex
-// mu is held.
+// walkFrom reads a znode that could not be read until now, and everything below it, for
+// which there were no events (cache-C2). The read is part of the walk in progress, or of
+// the last one, which then continues. If that walk has failed, another one will follow and
+// read it. The caller holds mu.
 func (k *Cache) walkFrom(path string) {
 	if k.walk != nil {
 		k.walk.left++
@@ -293,8 +297,8 @@ func (k *Cache) walkFrom(path string) {
 	}
 }
 
-// walkBelow goes on with the children that a walk has met, and takes those out that it has
-// not. Mutex mu is held.
+// walkBelow continues a walk with the children that it has found, and removes those that it
+// has not found. The caller holds mu.
 func (k *Cache) walkBelow(one task, children []string) {
 	gone := maps.Clone(k.kids[one.path])
 	one.walk.left += len(children)
@@ -307,7 +311,7 @@ func (k *Cache) walkBelow(one task, children []string) {
 	}
 }
 
-// failureOf is why data or children were not read, nil if both were.
+// failureOf returns why data or children were not read; nil if both were.
 func failureOf(result zk.Result) error {
 	if len(result.Sub) != 2 {
 		return zk.ErrMarshalling
@@ -315,13 +319,13 @@ func failureOf(result zk.Result) error {
 	return cmp.Or(result.Sub[0].Code, result.Sub[1].Code).Err()
 }
 
-// beyondLimit reports whether a read has failed because of its length. ErrMarshalling is how
-// Conclave's servers answer a multiRead whose reply would be longer than 32 MiB.
+// beyondLimit reports whether a read failed because of its length. ErrMarshalling is the
+// answer of Conclave's servers to a multiRead whose reply would be longer than 32 MiB.
 func beyondLimit(err error) bool {
 	return errors.Is(err, client.ErrReplyTooLong) || errors.Is(err, client.ErrRequestTooLong) || errors.Is(err, zk.ErrMarshalling)
 }
 
-// reason is why a znode that is there cannot be read, as Znode.Err shows it.
+// reason returns why an existing znode cannot be read, as Znode.Err shows it.
 func reason(err error) error {
 	for _, why := range []error{client.ErrReplyTooLong, client.ErrRequestTooLong} {
 		if errors.Is(err, why) {
@@ -334,14 +338,14 @@ func reason(err error) error {
 	return err
 }
 
-// lasts reports whether a znode cannot be read until it is written, or its ACL.
+// lasts reports whether a znode cannot be read until it or its ACL is written.
 func lasts(why error) bool {
 	return why == zk.ErrNoAuth || why == zk.ErrMarshalling || why == client.ErrReplyTooLong || why == client.ErrRequestTooLong
 }
 
-// later has a read made again after a pause, as a part of the walk that is under way, or of the last
-// one, which is under way again: what the copy has stays, and a Sync waits. If that walk has failed
-// another one will come, and reads it. Mutex mu is held.
+// later repeats a read after a pause, as part of the walk in progress, or of the last one,
+// which then continues: the copy keeps what it has, and a Sync waits. If that walk has
+// failed, another one will follow and read the znode. The caller holds mu.
 func (k *Cache) later(one task) {
 	if one.walk == nil {
 		if k.walk == nil {
@@ -359,7 +363,7 @@ func (k *Cache) later(one task) {
 	})
 }
 
-// finish ends a walk. Mutex mu is held.
+// finish ends a walk. The caller holds mu.
 func (k *Cache) finish() {
 	for path, e := range k.znodes {
 		if e.round < k.round {
@@ -377,7 +381,7 @@ func (k *Cache) finish() {
 	k.waiting = nil
 }
 
-// set puts a znode into the copy. Mutex mu is held.
+// set puts a znode into the copy. The caller holds mu.
 func (k *Cache) set(one task, z Znode) {
 	before := k.znodes[one.path]
 	k.znodes[one.path] = &entry{z, one.round}
@@ -394,8 +398,8 @@ func (k *Cache) set(one task, z Znode) {
 	k.changed(one.path)
 }
 
-// count takes over the numbers of a znode, which is no change of it. Another state of it
-// is read because of its own event. Mutex mu is held.
+// count stores a znode's counts of children; that is not a Change. If the znode itself has
+// changed, its own event lets it be read. The caller holds mu.
 func (k *Cache) count(path string, stat zk.Stat) {
 	e := k.znodes[path]
 	if e != nil && e.Stat.Czxid == stat.Czxid && e.Stat.Mzxid == stat.Mzxid {
@@ -403,7 +407,7 @@ func (k *Cache) count(path string, stat zk.Stat) {
 	}
 }
 
-// remove takes a znode, and all below it, out of the copy. Mutex mu is held.
+// remove removes a znode and everything below it from the copy. The caller holds mu.
 func (k *Cache) remove(path string) {
 	for name := range k.kids[path] {
 		k.remove(zk.JoinPath(path, name))

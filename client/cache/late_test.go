@@ -13,9 +13,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// breaker dials like net.Dialer. Once armed, it closes a connection in place of the
-// second multiRead that is written to it: of a walk, the first that is no longer the
-// root's.
+// breaker dials like net.Dialer. Once armed, it closes a connection instead of writing the
+// second multiRead: in a walk, this is the first one beyond the root's.
 type breaker struct {
 	mu    sync.Mutex
 	armed bool
@@ -36,7 +35,7 @@ func (b *breaker) dial(ctx context.Context, network, address string) (net.Conn, 
 	return breakable{conn, b}, err
 }
 
-// arm cuts the connection there is, too.
+// arm also closes the current connection.
 func (b *breaker) arm() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -63,9 +62,9 @@ func (c breakable) Write(frames []byte) (int, error) {
 	return c.Conn.Write(frames)
 }
 
-// TestReadThatHasFailedEndsNoLaterWalk (cache-C2): a walk loses its connection while its
-// reads wait for space among those under way. The rest of them goes to the next
-// connection, where another walk begins, and only then the failed ones are collected.
+// TestReadThatHasFailedEndsNoLaterWalk (cache-C2): a walk loses its connection while some
+// of its reads wait because too many are in progress. They are sent on the next connection,
+// where another walk begins, and the failed reads are collected only after that.
 func TestReadThatHasFailedEndsNoLaterWalk(t *testing.T) {
 	addr, ctx, network := serve(t), awaittest.Within(t), &breaker{}
 	writer := dial(t, addr, client.Options{})

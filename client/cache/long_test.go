@@ -16,14 +16,15 @@ import (
 )
 
 // TestDirectoryThatIsTooWideCostsItsOwnChildrenOnly (cache-C2, cache-C3), and not its data:
-// a walk that begins with the next connection reads all else.
+// a walk that begins on the next connection reads everything else.
 func TestDirectoryThatIsTooWideCostsItsOwnChildrenOnly(t *testing.T) {
 	for what, it := range map[string]struct{ children, nameBytes, replyBytesMax int }{
 		"for the client":                        {50, 800, replyBytesMax},
 		"for a multiRead of Conclave's servers": {36, 950_000, 0},
 	} {
 		t.Run(what, func(t *testing.T) {
-			// With usual ticks they lose each other over these names where many programs share a core.
+			// With the usual ticks, client and server would lose each other over these
+			// names if many programs share a core.
 			addr := conclavetest.Start(t, conclavetest.TickTime(5*time.Second)).Servers()
 			ctx, network := awaittest.Within(t), &wire{}
 			writer := dial(t, addr, client.Options{})
@@ -80,8 +81,9 @@ func TestChildrenOfAZnodeWithDataThatAreTooLongAreThere(t *testing.T) {
 	}
 }
 
-// TestZnodeWithALongPathIsRead: the multiRead of a walk has it twice. One whose path fits in
-// no request of this client is there, with the reason, and costs no other one.
+// TestZnodeWithALongPathIsRead: the multiRead of a walk contains the path twice. A znode
+// whose path fits in no request of this client is there, with the reason, and affects no
+// other znode.
 func TestZnodeWithALongPathIsRead(t *testing.T) {
 	addr, ctx := serve(t), awaittest.Within(t)
 	writer := dial(t, addr, client.Options{})
@@ -103,9 +105,9 @@ func TestZnodeWithALongPathIsRead(t *testing.T) {
 	}
 }
 
-// TestErrorThatPassesKeepsWhatTheCopyHas (cache-C2, cache-C3): only the read that has failed is made
-// again, the walk goes on beside it, and until then a Sync waits. What a copy has is not gone because
-// a server is too busy to tell it.
+// TestErrorThatPassesKeepsWhatTheCopyHas (cache-C2, cache-C3): only the failed read is
+// repeated; the walk continues meanwhile, and a Sync waits. The copy keeps what it has when
+// a server is only too busy to answer.
 func TestErrorThatPassesKeepsWhatTheCopyHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := unfollowed(t)

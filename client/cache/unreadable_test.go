@@ -15,11 +15,11 @@ import (
 
 const replyBytesMax = 20_000
 
-// tooLong are data that a reader with that limit is not told of.
+// tooLong is too much data for a reader with this limit.
 var tooLong = bytes.Repeat([]byte{'x'}, replyBytesMax)
 
 // TestWhatIsBelowAZnodeThatCanBeReadAgainIsRead (cache-C2, cache-C3): nothing below it
-// changes, so that no event tells of that.
+// changes, so no event announces it.
 func TestWhatIsBelowAZnodeThatCanBeReadAgainIsRead(t *testing.T) {
 	set := func(data []byte) func(*testing.T, *client.Client) {
 		return func(t *testing.T, c *client.Client) {
@@ -41,7 +41,8 @@ func TestWhatIsBelowAZnodeThatCanBeReadAgainIsRead(t *testing.T) {
 		turns      int
 	}{
 		"too long": {set(tooLong), set([]byte("short")), client.ErrReplyTooLong, 3},
-		// A server does not tell a client of changes that it may not read: what was read stays.
+		// A server does not notify a client of changes that it may not read, so what was
+		// read stays.
 		"closed": {allow(zk.PermAll &^ zk.PermRead), allow(zk.PermAll), zk.ErrNoAuth, 1},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -79,8 +80,9 @@ func unfollowed(t *testing.T) *Cache {
 	return k
 }
 
-// TestZnodeThatCanBeReadAgainIsReadWithWhatIsBelow without a server: Sync waits for all of
-// it, and what is not there any more goes, though no event has told of that.
+// TestZnodeThatCanBeReadAgainIsReadWithWhatIsBelow without a server: Sync waits for
+// everything below it, and znodes that no longer exist are removed although no event has
+// announced that.
 func TestZnodeThatCanBeReadAgainIsReadWithWhatIsBelow(t *testing.T) {
 	k := unfollowed(t)
 	shows := func(children ...string) zk.Result {

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/client/metrics"
 )
 
-// One client whose events are logged and counted.
+// The events of one client are logged and counted.
 func Example() {
 	counted := metrics.New()
 	prometheus.MustRegister(counted)

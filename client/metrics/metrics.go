@@ -95,7 +95,7 @@ func (m *Metrics) OnEvent(next func(client.Event)) func(client.Event) {
 	}
 }
 
-// session is a client, of which it is kept whether it counts as connected.
+// session is a client with the flag whether it counts as connected.
 type session struct {
 	metrics  *Metrics
 	mu       sync.Mutex
@@ -134,8 +134,8 @@ func (m *Metrics) countRequest(e client.Event) {
 	m.replyBytes.WithLabelValues(operation).Add(float64(e.ReplyBytes))
 }
 
-// result is the label of how a request has ended. A code is looked for first: what
-// ended a connection may have been a context.
+// result returns the label for the end of a request. It looks for a code first, because the
+// connection itself may have been ended by a context.
 func result(err error) string {
 	var code zk.Code
 	switch {

@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestEventsAreCounted, those of two clients in one.
+// TestEventsAreCounted, with two clients added up.
 func TestEventsAreCounted(t *testing.T) {
 	m, passed := New(), 0
 	a := m.OnEvent(func(client.Event) { passed++ })
@@ -60,7 +60,7 @@ conclave_client_states_total{state="suspended"} 1`)
 	}
 }
 
-// expect looks for lines in what a scrape would show.
+// expect looks for lines in a scrape.
 func expect(t *testing.T, m *Metrics, want string) {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -87,8 +87,8 @@ func names(want string) (names []string) {
 	return names
 }
 
-// TestAClientFeedsTheMetrics on a real server, whose answer to a multi that has failed
-// says so in its body alone.
+// TestAClientFeedsTheMetrics uses a real server. Its answer to a failed multi reports the
+// failure only in the body.
 func TestAClientFeedsTheMetrics(t *testing.T) {
 	m, server := New(), conclavetest.Start(t)
 	c, err := client.Dial(t.Context(), server.Servers(), client.Options{OnEvent: m.OnEvent(nil)})

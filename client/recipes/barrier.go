@@ -15,10 +15,10 @@ type Barrier struct {
 	o    Options
 }
 
-// NewBarrier returns the barrier of a path.
+// NewBarrier returns the barrier at a path.
 func NewBarrier(c *client.Client, path string, o Options) *Barrier { return &Barrier{c, path, o} }
 
-// Raise puts up the barrier, unless it is up already.
+// Raise puts the barrier up, unless it is up already.
 func (b *Barrier) Raise(ctx context.Context) error {
 	err := inDir(ctx, b.c, zk.ParentPath(b.path), b.o.ACL, func() error {
 		_, _, err := b.c.Create(ctx, b.path, b.o.Data, client.CreateOptions{ACL: b.o.ACL})
@@ -30,9 +30,9 @@ func (b *Barrier) Raise(ctx context.Context) error {
 	return err
 }
 
-// Lower takes down the barrier that it finds, which ends all waits. If an answer is lost it looks
-// again, and leaves alone a barrier that was raised since. It makes two requests: a barrier that
-// somebody else lowers and raises between them is lowered too.
+// Lower takes down the barrier that it finds, which ends all waits. If an answer is lost, Lower
+// looks again, and leaves a barrier alone that was raised in the meantime. It makes two requests: a
+// barrier that somebody else lowers and raises between them is lowered too.
 func (b *Barrier) Lower(ctx context.Context) error {
 	stat, found, err := b.c.Exists(ctx, b.path)
 	if err != nil || !found {

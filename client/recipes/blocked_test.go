@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestContenderWhoseLogIsBlockedStopsNobody: the OnEvent of its client does not return any
-// more when its turn comes. It must have the lock then, to release it, as its session lives.
+// TestContenderWhoseLogIsBlockedStopsNobody: its client's OnEvent blocks when its turn
+// comes. It must still get the lock, to release it, because its session lives.
 func TestContenderWhoseLogIsBlockedStopsNobody(t *testing.T) {
 	addr := serve(t)
 	blocked, full := make(chan struct{}), make(chan struct{})

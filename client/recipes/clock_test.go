@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// sinceStart is a clock that runs as the system's and began at an instant of that, as
-// those of simulations do.
+// sinceStart is a clock with the rate of the system's clock, but its own start, like the
+// clocks of simulations.
 type sinceStart struct{ start clock.Instant }
 
 func (s sinceStart) Now() clock.Instant { return clock.Instant(clock.System().Now().Sub(s.start)) }
@@ -19,8 +19,8 @@ func (s sinceStart) Timer(at clock.Instant) clock.Timer {
 	return clock.System().Timer(s.start.Add(time.Duration(at)))
 }
 
-// TestDeadlineOfALockIsOneOfTheClientsClock, and so is what is waited for before: to the
-// system's clock, which is far ahead, it has passed when it is made.
+// TestDeadlineOfALockIsOneOfTheClientsClock, and so are earlier waits: by the system's
+// clock, which is far ahead, the deadline is over from the start.
 func TestDeadlineOfALockIsOneOfTheClientsClock(t *testing.T) {
 	own := sinceStart{clock.System().Now().Add(-time.Second)}
 	c := dialed(t, serve(t), client.Options{Clock: own, SessionTimeout: 3 * time.Second})

@@ -12,8 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// closer is a connection that tells of a request to close the session, before it
-// is sent.
+// closer is a connection that reports a request to close the session before it is sent.
 type closer struct {
 	net.Conn
 	closing func()
@@ -30,8 +29,8 @@ func (f closer) Write(b []byte) (int, error) {
 	return f.Conn.Write(b)
 }
 
-// TestLockIsLostBeforeItsClientClosesTheSession: the next one has the lock when the
-// servers have closed it, and their answer may be late.
+// TestLockIsLostBeforeItsClientClosesTheSession: the next contender has the lock as soon as
+// the servers have closed the session, and their answer may be late.
 func TestLockIsLostBeforeItsClientClosesTheSession(t *testing.T) {
 	var h *Held
 	told := false

@@ -52,15 +52,15 @@ func (c *Counter) Add(ctx context.Context, delta int64) (int64, error) {
 		case err == nil:
 			return value, nil
 		case errors.Is(err, zk.ErrBadVersion), errors.Is(err, zk.ErrNodeExists), errors.Is(err, zk.ErrNoNode):
-			// Somebody was faster: read again.
+			// Another client was faster: read again.
 		default:
 			return 0, err
 		}
 	}
 }
 
-// read returns the value, and the version of the znode if there is one. Versions are
-// negative after 2^31 changes.
+// read returns the value, and the version of the znode if it exists. Versions are negative
+// after 2^31 changes.
 func (c *Counter) read(ctx context.Context) (value int64, version int32, found bool, err error) {
 	data, stat, err := c.c.Get(ctx, c.path)
 	switch {

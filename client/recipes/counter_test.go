@@ -8,7 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestCounterDoesNotWrapAround: the sum of two large numbers is no small one.
+// TestCounterDoesNotWrapAround adds two large numbers; their sum must not be a
+// small one.
 func TestCounterDoesNotWrapAround(t *testing.T) {
 	n, ctx := NewCounter(dialed(t, serve(t), client.Options{}), "/n", Options{}), awaittest.Within(t)
 	for _, end := range []struct{ at, beyond int64 }{{math.MaxInt64, 1}, {math.MinInt64, -1}} {

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// partyKind is how the znodes of a double barrier's members are named.
+// partyKind is the prefix of the names of a double barrier's members.
 const partyKind = "member-"
 
 // DoubleBarrier lets its members begin together and end together, round after
@@ -27,10 +27,10 @@ type DoubleBarrier struct {
 	place *place
 }
 
-// round is the data of a double barrier's directory.
+// round is the data in the directory of a double barrier.
 type round struct {
 	Members []string `json:"round"` // names of the members' znodes
-	version int32    // of the directory, by which it was read
+	version int32    // of the directory when it was read
 }
 
 // NewDoubleBarrier returns one member's side of the barrier of a directory, for count members,
@@ -55,8 +55,8 @@ func (b *DoubleBarrier) Enter(ctx context.Context) error {
 	return nil
 }
 
-// awaitRound waits until this member belongs to a round. The member that joins
-// last sees them all, and begins the round.
+// awaitRound waits until this member belongs to a round. The member that joins last sees
+// all the others, and begins the round.
 func (b *DoubleBarrier) awaitRound(ctx context.Context) error {
 	for {
 		r, w, err := b.watchRound(ctx)
@@ -68,7 +68,7 @@ func (b *DoubleBarrier) awaitRound(ctx context.Context) error {
 			return nil
 		}
 		err = b.takePart(ctx, r)
-		if errors.Is(err, zk.ErrNoNode) { // a member has gone meanwhile
+		if errors.Is(err, zk.ErrNoNode) { // a member has left in the meantime
 			w.Close()
 			continue
 		}
@@ -82,7 +82,7 @@ func (b *DoubleBarrier) awaitRound(ctx context.Context) error {
 	}
 }
 
-// watchRound reads who belongs to the current round, with a watch on it.
+// watchRound reads the current round and sets a watch on it.
 func (b *DoubleBarrier) watchRound(ctx context.Context) (round, *client.Watch, error) {
 	data, stat, w, err := b.line.c.GetW(ctx, b.line.dir)
 	if err != nil {
@@ -106,8 +106,8 @@ func (b *DoubleBarrier) parseRound(data []byte, stat zk.Stat) (round, error) {
 	return r, nil
 }
 
-// takePart writes this member into a round that is under way, or begins one if
-// enough members are there. The watch on the directory reports what came of it.
+// takePart adds this member to the current round, or begins a round if enough members are
+// there. The watch on the directory reports the result.
 func (b *DoubleBarrier) takePart(ctx context.Context, r round) error {
 	members, err := b.members(ctx)
 	if err != nil {
@@ -129,9 +129,9 @@ func (b *DoubleBarrier) takePart(ctx context.Context, r round) error {
 	return nil
 }
 
-// writeRound writes a round, unless somebody else has written one since it was
-// read or a member is gone. The member keeps the round from being over. After a
-// lost connection the same is written again: nobody else may write it.
+// writeRound writes a round, unless another member has written one since it was read, or
+// the member is gone. The member's znode keeps the round from being over. After a lost
+// connection the same round is written again; no other member can have the same version.
 func (b *DoubleBarrier) writeRound(ctx context.Context, r round, member string) error {
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -182,7 +182,7 @@ func (b *DoubleBarrier) Leave(ctx context.Context) error {
 	return b.awaitGone(ctx, r.Members)
 }
 
-// awaitGone waits until none of the members is there.
+// awaitGone waits until none of the members is left.
 func (b *DoubleBarrier) awaitGone(ctx context.Context, members []string) error {
 	for {
 		names, _, w, err := b.line.c.ChildrenW(ctx, b.line.dir)

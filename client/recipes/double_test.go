@@ -17,8 +17,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// eater is a connection that swallows the first request which it is shown, and
-// breaks: it was sent, and lost on the way.
+// eater is a connection that swallows the first matching request, and breaks: the request
+// was sent, and lost on the way.
 type eater struct {
 	net.Conn
 	full *atomic.Bool
@@ -32,7 +32,7 @@ func (e eater) Write(b []byte) (int, error) {
 	return e.Conn.Write(b)
 }
 
-// eating returns options of clients of which one request is eaten, once.
+// eating returns options for clients that lose one matching request, once.
 func eating(eats func(request []byte) bool) (o client.Options, full *atomic.Bool) {
 	full = &atomic.Bool{}
 	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -42,8 +42,8 @@ func eating(eats func(request []byte) bool) (o client.Options, full *atomic.Bool
 	return o, full
 }
 
-// eatsOp is true for requests of an operation that are written alone. A frame
-// begins with its length, the xid and the operation.
+// eatsOp matches requests of an operation that are written alone. A frame begins with its
+// length, the xid and the operation.
 func eatsOp(op zk.Op) func([]byte) bool {
 	return func(b []byte) bool { return len(b) >= 12 && b[11] == byte(op) }
 }
@@ -68,7 +68,7 @@ func TestDoubleBarrierBeginsThoughItsBeginningIsLost(t *testing.T) {
 	}
 }
 
-// far is a connection on which what arrives takes its time.
+// far is a connection on which everything arrives late.
 type far struct{ net.Conn }
 
 func (f far) Read(b []byte) (int, error) {
@@ -77,8 +77,8 @@ func (f far) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestDoubleBarrierIsUsedRoundAfterRound by a member that is near and one that is
-// far: the one enters the next round before the other has seen the end of this.
+// TestDoubleBarrierIsUsedRoundAfterRound by a near member and a far one: the near one
+// enters the next round before the far one has seen the end of this one.
 func TestDoubleBarrierIsNotLeftBeforeItIsEntered(t *testing.T) {
 	b := NewDoubleBarrier(dialed(t, serve(t), client.Options{}), "/db", 1, Options{})
 	if err := b.Leave(awaittest.Within(t)); err == nil {
@@ -152,15 +152,15 @@ func TestRoundOfADoubleBarrierEndsThoughAMemberDies(t *testing.T) {
 	}
 }
 
-// late is a connection that hands on nothing while its gate has a channel that
-// is not closed. It notes when its member has read who belongs to the round, with a
-// watch, and who is there: what it waits for comes by the watch.
+// late is a connection that delivers nothing while its gate has an open channel. It notes
+// when its member has read who belongs to the round, with a watch, and who is there: after
+// that the member waits for the watch.
 type late struct {
 	net.Conn
 	*way
 }
 
-// way is what all connections of one client share.
+// way is the state that all connections of one client share.
 type way struct {
 	gate    atomic.Pointer[chan struct{}]
 	watches atomic.Bool
@@ -189,8 +189,8 @@ func (l late) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone, and another one has seen
-// the beginning: it learns of the round only after that.
+// TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone: another member has seen the
+// beginning, and this one learns about the round only after that.
 func TestMemberEntersAndLeavesThoughTheOneThatBeganIsGone(t *testing.T) {
 	addr := serve(t)
 	var far way
@@ -261,8 +261,8 @@ func TestItemWhoseTakingWasNotAnsweredMayBeTakenAgain(t *testing.T) {
 	}
 }
 
-// TestRecipesNeedNoRightsAboveTheirDirectory: the root is somebody else's, as is
-// common, and so is the directory's parent, in which nobody may create.
+// TestRecipesNeedNoRightsAboveTheirDirectory: the root belongs to somebody else, as is
+// common, and so does the directory's parent, in which the client may not create.
 func TestRecipesNeedNoRightsAboveTheirDirectory(t *testing.T) {
 	addr := serve(t)
 	admin := dialed(t, addr, client.Options{Auth: []client.Credential{{Scheme: "digest", Data: []byte("admin:x")}}})
@@ -290,8 +290,8 @@ func TestRecipesNeedNoRightsAboveTheirDirectory(t *testing.T) {
 	must(t, makeDir(ctx, c, "/apps/x", nil))
 }
 
-// answerless is a connection that breaks when a delete was carried out, before
-// its answer arrives, once among all that share it.
+// answerless is a connection that breaks after a delete was carried out and before its
+// answer arrives, once among all connections that share it.
 type answerless struct {
 	net.Conn
 	broken    *atomic.Bool

@@ -25,26 +25,27 @@ type Held struct {
 
 	mu       sync.Mutex
 	until    clock.Instant
-	over     bool // released, or lost
+	over     bool // released or lost
 	released bool
-	moved    chan struct{} // one element: until may have moved
+	moved    chan struct{} // capacity 1: until may have changed
 }
 
 const (
-	// proofs is how many times in a session timeout the session is proven.
+	// proofs is how often the session is proved within a session timeout.
 	proofs = 6
-	// driftPart is which part of the timeout is kept clear of the deadline, for
-	// clocks that do not run at one rate.
+	// driftPart is the part of the timeout (one in 20) that is kept as a margin before the
+	// deadline, for clocks that differ in rate.
 	driftPart = 20
 )
 
-// hold proves the session of a contender whose turn has come, and watches over
-// it from then on.
+// hold proves the session of a contender whose turn has come, and watches over the lock
+// from then on.
 func hold(ctx context.Context, p *place) (*Held, error) {
 	h := &Held{place: p, lost: make(chan struct{}), moved: make(chan struct{}, 1)}
-	// A lost connection is no lost lock, however the program wants its requests retried.
+	// A lost connection does not lose the lock, so retry for ever, whatever RetryFor the
+	// program has set.
 	h.ctx, h.release = context.WithCancel(client.WithRetryFor(context.Background(), 0))
-	states := p.c.Subscribe() // before the proof: no change after it is missed
+	states := p.c.Subscribe() // subscribed before the proof, so no later change is missed
 	context.AfterFunc(h.ctx, states.Close)
 	if err := h.prove(ctx); err != nil {
 		h.release()
@@ -90,7 +91,7 @@ func (h *Held) Context(parent context.Context) (ctx context.Context, cancel cont
 	return ctx, func() { stop(); end(nil) }
 }
 
-// cause is why h.ctx has ended.
+// cause returns why h.ctx has ended.
 func (h *Held) cause() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -145,8 +146,8 @@ func (h *Held) Release(ctx context.Context) error {
 	return err
 }
 
-// end is the end of holding, once. The znode of a lock that is lost would keep
-// others out for nothing, if the session lives on.
+// end ends the lock, once. If the lock is lost but the session lives on, the znode is
+// removed, because it would keep others out for nothing.
 func (h *Held) end(lost bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,8 +162,8 @@ func (h *Held) end(lost bool) {
 	h.release()
 }
 
-// watch ends the lock when the znode is gone, or when nobody can say any more,
-// as the session has ended.
+// watch ends the lock when the znode is gone, or when the session has ended and the znode
+// can no longer be watched.
 func (h *Held) watch() {
 	for {
 		_, found, w, err := h.place.c.ExistsW(h.ctx, h.place.path)
@@ -171,7 +172,7 @@ func (h *Held) watch() {
 			return
 		}
 		if !found {
-			w.Close() // the znode never comes again
+			w.Close() // the znode cannot come back
 			h.end(true)
 			return
 		}
@@ -183,11 +184,11 @@ func (h *Held) watch() {
 	}
 }
 
-// keepProven proves the session again and again. A proof that does not come
-// holds nothing up but itself.
+// keepProven proves the session again and again. Nothing waits for a proof that does not
+// arrive.
 func (h *Held) keepProven() {
 	for pause(h.ctx, h.place.c, h.place.c.Timeout()/proofs) {
-		_ = h.prove(h.ctx) // without one the deadline stays where it is
+		_ = h.prove(h.ctx) // after an error the deadline stays as it is
 	}
 }
 
@@ -204,7 +205,7 @@ func (h *Held) prove(ctx context.Context) error {
 	return nil
 }
 
-// tellMoved has keepDeadline look at the deadline again.
+// tellMoved makes keepDeadline read the deadline again.
 func (h *Held) tellMoved() {
 	select {
 	case h.moved <- struct{}{}:
@@ -212,16 +213,16 @@ func (h *Held) tellMoved() {
 	}
 }
 
-// follow looks at the deadline with each change of the connection: a server may
-// have granted a shorter timeout.
+// follow checks the deadline at each change of the connection, because a server may have
+// granted a shorter timeout.
 func (h *Held) follow(states *client.Subscription) {
 	for range states.Events() {
 		h.tellMoved()
 	}
 }
 
-// keepDeadline ends the lock when its deadline has passed, whatever else may be
-// stuck.
+// keepDeadline ends the lock when its deadline has passed, even if everything else is
+// blocked.
 func (h *Held) keepDeadline() {
 	for {
 		until := h.ProvenUntil()
@@ -235,7 +236,7 @@ func (h *Held) keepDeadline() {
 		case <-h.moved:
 		case <-h.ctx.Done():
 			timer.Stop()
-			h.end(true) // the session has ended, unless this comes of release
+			h.end(true) // the session has ended, unless release was called
 			return
 		}
 		timer.Stop()

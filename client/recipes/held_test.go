@@ -10,7 +10,7 @@ import (
 )
 
 // TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver ends the session after
-// the last look at the line: nobody is left then who could report the loss.
+// the last look at the line, when nobody is left who could report the loss.
 func TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver(t *testing.T) {
 	c := dialed(t, serve(t), client.Options{})
 	l := NewLock(c, "/lock", Options{})
@@ -23,7 +23,8 @@ func TestLockWhoseSessionEndsAsItIsAcquiredIsNotHeldForEver(t *testing.T) {
 	}
 }
 
-// TestHeldLockIsLostWithItsSession at any moment after Acquire.
+// TestHeldLockIsLostWithItsSession ends the session at any moment after
+// Acquire.
 func TestHeldLockIsLostWithItsSession(t *testing.T) {
 	c := dialed(t, serve(t), client.Options{})
 	h, err := NewLock(c, "/lock", Options{}).Acquire(awaittest.Within(t))
@@ -36,15 +37,15 @@ func TestHeldLockIsLostWithItsSession(t *testing.T) {
 	}
 }
 
-// TestProofsGoOnWhileALockIsHeld: its deadline moves, and a lock that was
-// released is not lost.
+// TestProofsGoOnWhileALockIsHeld checks that the deadline of a held lock moves,
+// and that a lock that was released is not reported as lost.
 func TestProofsGoOnWhileALockIsHeld(t *testing.T) {
 	c := dialed(t, serve(t), client.Options{})
 	h, err := NewLock(c, "/lock", Options{}).Acquire(awaittest.Within(t))
 	must(t, err)
 	for first, ctx := h.ProvenUntil(), awaittest.Within(t); h.ProvenUntil() <= first; {
 		select {
-		case <-h.moved: // not read by the keeper of the deadline then, whose timer tells it, too
+		case <-h.moved: // the deadline's keeper does not read it then, but has its timer
 		case <-h.Lost():
 			t.Fatal("the lock is lost")
 		case <-ctx.Done():

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestItemThatWasNotTakenIsNotHandedOut: it is in the queue, for others.
+// TestItemThatWasNotTakenIsNotHandedOut: it stays in the queue for others.
 func TestItemThatWasNotTakenIsNotHandedOut(t *testing.T) {
 	c, ctx := dialed(t, serve(t), client.Options{}), awaittest.Within(t)
 	q := NewQueue(c, "/q", Options{})

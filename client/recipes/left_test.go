@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestLockThatWasDeletedLeavesNoWatch: nobody will ever create its znode again, and each
-// connection that comes later would have the watch.
+// TestLockThatWasDeletedLeavesNoWatch: nobody will ever create its znode again, and every
+// later connection would set the watch again.
 func TestLockThatWasDeletedLeavesNoWatch(t *testing.T) {
 	addr, ctx := serve(t), awaittest.Within(t)
 	network := &shaky{}

@@ -15,14 +15,14 @@ import (
 
 // Options are common to the recipes.
 type Options struct {
-	ACL  []zk.ACL // of all znodes made; nil is zk.OpenACL
-	Data []byte   // of a contender's znode: who it is, for people
+	ACL  []zk.ACL // of all znodes that are created; nil is zk.OpenACL
+	Data []byte   // of a contender's znode: describes it to people
 }
 
 // ErrGone is the error of a contender that lost its place because somebody has deleted its znode.
 var ErrGone = errors.New("recipes: the znode of this contender is gone")
 
-// line is a directory whose children wait, by their numbers.
+// line is a directory whose children wait, in the order of their numbers.
 type line struct {
 	c   *client.Client
 	dir string
@@ -40,7 +40,7 @@ type place struct {
 // member is a child of a line.
 type member struct {
 	name   string
-	kind   string // what stands before the number, without Curator's protection
+	kind   string // the name before the number, without Curator's protection
 	number int32
 }
 
@@ -77,15 +77,15 @@ func (l line) sweep(ctx context.Context, prefix string) error {
 }
 
 const (
-	// clearPause is the pause after the first try to remove what blocks others.
+	// clearPause is the pause after the first failed attempt to remove what blocks others.
 	clearPause = 200 * time.Millisecond
-	// clearPauseMax is the longest: each one is twice the one before.
+	// clearPauseMax is the longest pause: each is twice as long as the previous one.
 	clearPauseMax = 5 * time.Second
 )
 
-// clear removes a znode in the background until it is gone: what refuses that
-// now, as a full disk does, may allow it later. It ends with the session, and
-// the znode with it.
+// clear removes a znode in the background until it is gone: a server that refuses this now,
+// for instance because its disk is full, may allow it later. It ends with the session,
+// which also ends the znode.
 func (l line) clear(remove func(context.Context) error) {
 	l.c.Go(func(ctx context.Context) {
 		for gap := clearPause; remove(ctx) != nil && pause(ctx, l.c, gap); gap = min(2*gap, clearPauseMax) {
@@ -93,7 +93,7 @@ func (l line) clear(remove func(context.Context) error) {
 	})
 }
 
-// pause waits for d by the client's clock. It reports false if ctx ends first.
+// pause waits for d by the client's clock. It returns false if ctx ends first.
 func pause(ctx context.Context, c *client.Client, d time.Duration) bool {
 	timer := c.Clock().Timer(c.Clock().Now().Add(d))
 	defer timer.Stop()
@@ -105,14 +105,14 @@ func pause(ctx context.Context, c *client.Client, d time.Duration) bool {
 	}
 }
 
-// remove deletes a znode, whose name nobody else will use, however often the
-// answer is lost.
+// remove deletes a znode whose name nobody else uses. It tries again after each lost
+// answer.
 func remove(ctx context.Context, c *client.Client, path string) error {
 	return removeWhile(ctx, c, path, func() (bool, error) { return true, nil })
 }
 
-// removeThis deletes a znode as remove does, and leaves one alone that has been
-// created at its path since.
+// removeThis deletes a znode as remove does, but not another one that was created at its
+// path since.
 func removeThis(ctx context.Context, c *client.Client, path string, created zk.Zxid) error {
 	return removeWhile(ctx, c, path, func() (bool, error) {
 		stat, found, err := c.Exists(ctx, path)
@@ -120,8 +120,8 @@ func removeThis(ctx context.Context, c *client.Client, path string, created zk.Z
 	})
 }
 
-// removeWhile deletes a znode, and again after each lost connection, as long as
-// it is the one that is meant.
+// removeWhile deletes a znode, and tries again after each lost connection while meant says
+// that it is the right one.
 func removeWhile(ctx context.Context, c *client.Client, path string, meant func() (bool, error)) error {
 	for {
 		if ok, err := meant(); err != nil || !ok {
@@ -138,14 +138,14 @@ func removeWhile(ctx context.Context, c *client.Client, path string, meant func(
 	}
 }
 
-// leave gives the place up in the background: the caller has no time left.
+// leave gives up the place in the background, because the caller has no time left.
 func (p *place) leave() {
 	p.clear(func(ctx context.Context) error { return remove(ctx, p.c, p.path) })
 }
 
-// await waits until blocks says of nobody that it stands in the way (recipes-R1, recipes-R3).
-// blocks is given those before this contender, first to last, and returns the
-// index of the one to wait for, -1 for nobody.
+// await waits until no contender blocks this one (recipes-R1, recipes-R3). blocks gets the
+// contenders before this one, first to last, and returns the index of the one to wait for,
+// -1 for none.
 func (p *place) await(ctx context.Context, blocks func(before []member) int) error {
 	for {
 		before, err := p.before(ctx)
@@ -162,8 +162,8 @@ func (p *place) await(ctx context.Context, blocks func(before []member) int) err
 	}
 }
 
-// before returns the contenders before this one. A list may be old, but a
-// contender that is missing from it before this one is gone for good.
+// before returns the contenders before this one. The list may be old, but a contender that
+// is missing from it before this one is gone for good.
 func (p *place) before(ctx context.Context) ([]member, error) {
 	names, _, err := p.c.Children(ctx, p.dir)
 	if err != nil {
@@ -177,8 +177,8 @@ func (p *place) before(ctx context.Context) ([]member, error) {
 	return members[:i], nil
 }
 
-// awaitEnd waits until something happens to a znode. The watch is set by
-// reading: exists would leave one behind on a znode that is gone already.
+// awaitEnd waits until a znode changes. It sets the watch with a read: exists would leave a
+// watch behind on a znode that is already gone.
 func (p *place) awaitEnd(ctx context.Context, path string) error {
 	_, _, w, err := p.c.GetW(ctx, path)
 	if errors.Is(err, zk.ErrNoNode) {
@@ -199,15 +199,15 @@ func (p *place) awaitEnd(ctx context.Context, path string) error {
 	}
 }
 
-// inOrder returns the contenders among names in the order of their numbers. The
-// server's counter wraps around; the difference, which wraps too, is right as
-// long as contenders are less than 2^31 creates apart.
+// inOrder returns the contenders among names in the order of their numbers. The server's
+// counter wraps around; the difference wraps too, and is right as long as two contenders
+// are less than 2^31 creates apart.
 func inOrder(names []string) []member {
 	members := make([]member, 0, len(names))
 	for _, name := range names {
 		at := len(name) - zk.SequenceDigits
 		if at > 1 && name[at-1] == '-' && (name[at-2] == '-' || name[at-2] == '_') {
-			at-- // an eleventh character, after a kind that ends in - or _
+			at-- // an eleventh character, unless it belongs to a kind that ends in - or _
 		}
 		if at <= 0 {
 			continue
@@ -228,13 +228,13 @@ func inOrder(names []string) []member {
 	return members
 }
 
-// mayPass reports whether err is a lost connection, and the same may be tried again.
+// mayPass reports whether err is a lost connection, so that the request may be tried again.
 func mayPass(ctx context.Context, err error) bool {
 	return errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, client.ErrNotRetried) && ctx.Err() == nil
 }
 
-// makeDir makes a directory, and what is missing above it. What is there is left
-// alone: the right to create beside it may be somebody else's.
+// makeDir creates a directory and its missing parents. It does not touch what exists: the
+// permission to create there may belong to somebody else.
 func makeDir(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) error {
 	for {
 		err := makeOne(ctx, c, dir, acl)
@@ -247,9 +247,9 @@ func makeDir(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) er
 	}
 }
 
-// makeOne makes a container, which goes by itself when nobody uses it any more,
-// where servers know them. Servers look at the right to create a znode before
-// they look whether it exists.
+// makeOne creates a container, which disappears when nobody uses it any more, if the
+// servers know containers. Servers check the permission to create before they check whether
+// the znode exists.
 func makeOne(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) error {
 	o := client.CreateOptions{Mode: zk.Container, ACL: acl}
 	for {
@@ -271,8 +271,8 @@ func makeOne(ctx context.Context, c *client.Client, dir string, acl []zk.ACL) er
 	}
 }
 
-// inDir does something in a directory, which is made if that fails for want of
-// it.
+// inDir calls do; if do fails because the directory does not exist, it creates the
+// directory and calls do again.
 func inDir(ctx context.Context, c *client.Client, dir string, acl []zk.ACL, do func() error) error {
 	for {
 		err := do()

@@ -91,15 +91,15 @@ func (l line) tryAcquire(ctx context.Context, kind string, blocks func([]member)
 	if err != nil || blocks(before) < 0 {
 		return p.hold(ctx, err)
 	}
-	// Gone before this returns: the next one to try must not find it.
+	// It must be gone before this returns: the next attempt must not find it.
 	if remove(ctx, p.c, p.path) != nil {
 		p.leave()
 	}
 	return nil, fmt.Errorf("%w: %s", ErrLocked, p.dir)
 }
 
-// hold makes the place that of a holder, unless there is an error: then it gives it
-// up.
+// hold makes the place that of a holder, unless there is an error: then it gives up the
+// place.
 func (p *place) hold(ctx context.Context, err error) (*Held, error) {
 	if err != nil {
 		p.leave()

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// answerEater passes the create of an item on, and loses its answer with the
-// connection when the item was taken; the next connection comes after that.
+// answerEater forwards the create of an item, and when the item was taken it breaks and
+// loses the answer; the next connection is opened after that.
 type answerEater struct {
 	net.Conn
 	sent  *atomic.Bool

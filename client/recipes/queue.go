@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// itemKind is how the znodes of a queue's items are named.
+// itemKind is the prefix of the names of a queue's items.
 const itemKind = "item-"
 
 // Queue hands out items in the order in which they were put in, each to one taker.
@@ -71,12 +71,12 @@ func (q *Queue) Take(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// errStuck marks the errors of items that this taker cannot take out, while those
-// after them may be well. The right to delete is one of the directory, so its lack
-// is not among them.
+// errStuck marks the error of an item that this taker cannot take out, although it may be
+// able to take later ones. The permission to delete is that of the directory, so a missing
+// one is not marked.
 var errStuck = errors.New("recipes: an item of the queue cannot be taken out")
 
-// items returns the names of the items, with a watch.
+// items returns the names of the items, and a watch on the list.
 func (q *Queue) items(ctx context.Context) ([]string, *client.Watch, error) {
 	var names []string
 	var w *client.Watch
@@ -87,8 +87,8 @@ func (q *Queue) items(ctx context.Context) ([]string, *client.Watch, error) {
 	return names, w, err
 }
 
-// take takes one item, unless another taker has. One that was rewritten since it was
-// read is read again.
+// take takes one item, unless another taker has taken it. An item that was rewritten since
+// it was read is read again.
 func (q *Queue) take(ctx context.Context, path string) (item []byte, taken bool, err error) {
 	for {
 		item, taken, err = q.takeAsRead(ctx, path)
@@ -98,7 +98,7 @@ func (q *Queue) take(ctx context.Context, path string) (item []byte, taken bool,
 	}
 }
 
-// takeAsRead takes one item as it is when it is read.
+// takeAsRead takes one item if it is unchanged since it was read.
 func (q *Queue) takeAsRead(ctx context.Context, path string) (item []byte, taken bool, err error) {
 	item, stat, err := q.line.c.Get(ctx, path)
 	if errors.Is(err, zk.ErrNoAuth) || errors.Is(err, client.ErrReplyTooLong) {

@@ -19,8 +19,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// slow is a disk whose syncs take their time, as real ones do: a write is on its
-// way for long enough to be overtaken.
+// slow is a disk whose syncs take time, as on real disks: a write is in progress long
+// enough to be overtaken.
 type slow struct{ vfs.FS }
 
 type slowFile struct{ vfs.File }
@@ -43,7 +43,7 @@ func serveOn(t *testing.T, disk vfs.FS) string {
 	return servertest.Start(t, func(config *server.Config) { config.FS = slow{disk} })
 }
 
-// shaky dials like net.Dialer and can cut what it has dialled.
+// shaky dials like net.Dialer and can close the connections that it has opened.
 type shaky struct {
 	mu    sync.Mutex
 	conns []net.Conn

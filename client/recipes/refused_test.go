@@ -28,7 +28,7 @@ func (c counter) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// dialCounted returns a client, and reports each delete that it sends.
+// dialCounted returns a client, and a channel that reports each delete that it sends.
 func dialCounted(t *testing.T, addr string) (*client.Client, <-chan struct{}) {
 	deletes := make(chan struct{}, 100)
 	return dialed(t, addr, client.Options{Dialer: func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -37,8 +37,8 @@ func dialCounted(t *testing.T, addr string) (*client.Client, <-chan struct{}) {
 	}}), deletes
 }
 
-// TestLockIsFreeOnceTheServersWriteAgain: one releases it, and one gives up in the
-// line, while the disk is full.
+// TestLockIsFreeOnceTheServersWriteAgain has a holder release the lock, and a waiter
+// in the line give up, while the disk is full.
 func TestLockIsFreeOnceTheServersWriteAgain(t *testing.T) {
 	disk := vfs.NewMem()
 	addr := serveOn(t, disk)
@@ -74,8 +74,8 @@ func TestLockIsFreeOnceTheServersWriteAgain(t *testing.T) {
 	must(t, err)
 }
 
-// TestLostLockIsFreeThoughItsSessionLives: the servers answered pings, and could not
-// prove the session in time. It is lost for its own program, too.
+// TestLostLockIsFreeThoughItsSessionLives has servers that answer pings but cannot
+// prove the session in time. The lock is then lost for its own program too.
 func TestLostLockIsFreeThoughItsSessionLives(t *testing.T) {
 	disk := vfs.NewMem()
 	addr := serveOn(t, disk)
@@ -99,7 +99,7 @@ func TestLostLockIsFreeThoughItsSessionLives(t *testing.T) {
 	must(t, err)
 }
 
-// fill leaves no space on a disk, until the servers refuse a write.
+// fill uses up the space on a disk, until the servers refuse a write.
 func fill(t *testing.T, disk *vfs.Mem, c *client.Client) {
 	t.Helper()
 	_, _, err := c.Create(awaittest.Within(t), "/full", nil, client.CreateOptions{})
@@ -110,7 +110,7 @@ func fill(t *testing.T, disk *vfs.Mem, c *client.Client) {
 	}
 }
 
-// drain makes space, and waits until the servers write again.
+// drain frees the space, and waits until the servers write again.
 func drain(t *testing.T, disk *vfs.Mem, c *client.Client) {
 	t.Helper()
 	disk.SetCapacity(-1)

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// forestalled does something before each delete that is written to its connection.
+// forestalled does something before each delete on its connection.
 type forestalled struct {
 	net.Conn
 	before func()
@@ -23,7 +23,7 @@ func (f forestalled) Write(frames []byte) (int, error) {
 	return f.Conn.Write(frames)
 }
 
-// TestItemThatIsRewrittenWhileItIsTakenIsReadAgain: its producer corrects it between the
+// TestItemThatIsRewrittenWhileItIsTakenIsReadAgain: its producer changes it between the
 // read and the delete, twice.
 func TestItemThatIsRewrittenWhileItIsTakenIsReadAgain(t *testing.T) {
 	addr, ctx := serve(t), awaittest.Within(t)

@@ -18,19 +18,19 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// All that a recipe takes, with nothing put in its place: clients, and an ensemble of whole
-// servers. They run on virtual time, each machine by a clock of its own, as wrong as clocks may be.
-// Servers lose their power and have slow disks, clients vanish, close their sessions and give up in
-// the middle of a recipe, connections break and are silent in one direction or both, all at one
-// time. Judged is:
+// TestRecipesThroughStorms runs the recipes with everything that they use, with nothing replaced:
+// clients, and an ensemble of whole servers. They run on virtual time, each machine by a clock of
+// its own, which is as wrong as clocks may be. Servers lose power and have slow disks; clients
+// vanish, close their sessions and give up in the middle of a recipe; connections break or go
+// silent in one direction or both; and all of this happens at the same time. The test checks that:
 //
-//   - nobody has a lock beside another, but readers, and its tokens grow; what is written through
-//     a lock is never older than what was;
-//   - an item that was put in is taken out once, none is lost, and none is in the way for ever;
-//   - no two get the same number of a counter, and it counts all that it has confirmed;
+//   - nobody has a lock at the same time as another, except for readers; tokens grow; and what is
+//     written through a lock is never older than what was there;
+//   - an item that was put in is taken out once, none is lost, and none blocks the queue for ever;
+//   - no two clients get the same number of a counter, and it counts everything that it confirmed;
 //   - nobody enters a double barrier before enough are there;
-//   - when all is whole again each recipe goes on within 20 s, for each client;
-//   - when all clients have gone nothing is left of them in a line.
+//   - once everything is whole again, each recipe goes on within 20 s, for each client;
+//   - once all clients have gone, nothing of them is left in a line.
 func TestRecipesThroughStorms(t *testing.T) {
 	storm.Through(t, 4, func(t *testing.T, seed uint64) storm.Played { return newRecipesStorm(t, seed) })
 }
@@ -45,19 +45,19 @@ const (
 type recipesStorm struct {
 	storm.Story
 	t         *testing.T
-	random    *rand.Rand // of the goroutine that breaks
+	random    *rand.Rand // of the goroutine that causes the faults
 	ensemble  *machines.Ensemble
 	programs  []*program
-	last      int // machine of the newest program
+	last      int // the machine of the newest program
 	slowest   time.Duration
 	partySize int
 	quiet     atomic.Bool    // nobody holds a lock for long
 	gone      sync.WaitGroup // programs that have vanished
 
 	mu      sync.Mutex
-	unled   time.Time      // when nobody has led the servers last
-	done    map[string]int // how often each recipe has come to its end
-	spans   []*span        // of locks
+	unled   time.Time      // when the servers were last without a leader
+	done    map[string]int // how often each recipe has finished
+	spans   []*span        // the times when locks were held
 	parties []*span        // from the call of Enter to the end of Leave
 	writes  []write
 	put     map[string]outcome // items
@@ -66,17 +66,17 @@ type recipesStorm struct {
 	unsure  int64 // numbers that may have been counted
 }
 
-// span is a time during which a program holds a lock, or takes part in something.
+// span is a period during which a program holds a lock, or takes part in something.
 type span struct {
 	of, who  string
 	shared   bool
-	entered  bool // the double barrier
+	entered  bool // has entered the double barrier
 	stays    bool // its znode may be there for a while
 	token    zk.Zxid
 	from, to time.Time // to is zero while it lasts
 }
 
-// write is one that was made through a lock.
+// write is a write that was made through a lock.
 type write struct {
 	version int32
 	token   zk.Zxid
@@ -155,7 +155,7 @@ func (w *recipesStorm) fault() {
 	}
 }
 
-// machines are those of the programs.
+// machines returns the machines of the programs.
 func (w *recipesStorm) machines() []int {
 	var all []int
 	for _, p := range w.programs {
@@ -187,7 +187,7 @@ func (w *recipesStorm) calm() {
 	w.Say("well")
 }
 
-// tick lets some time go by, and notes whether somebody leads the servers.
+// tick lets some time pass, and notes whether somebody leads the servers.
 func (w *recipesStorm) tick() {
 	time.Sleep(10 * time.Millisecond)
 	if !w.ensemble.Led() {
@@ -197,7 +197,7 @@ func (w *recipesStorm) tick() {
 	}
 }
 
-// waits says which recipe of which program has not gone on since.
+// waits returns which recipes of which programs have not finished since.
 func (w *recipesStorm) waits(before map[string]int) string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -212,7 +212,7 @@ func (w *recipesStorm) waits(before map[string]int) string {
 	return strings.Join(waits, ", ")
 }
 
-// Sum says how often each recipe has come to its end.
+// Sum returns how often each recipe has finished.
 func (w *recipesStorm) Sum() string {
 	sum := map[string]int{}
 	for name, n := range w.done {

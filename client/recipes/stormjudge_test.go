@@ -10,13 +10,13 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 )
 
-// stays is how long a znode may be there that a program has given up, or its session, while
-// somebody leads the servers.
+// stays is how long a znode may remain after a program has given it up, or after its session has
+// ended, while somebody leads the servers.
 const stays = 10 * time.Second
 
-// checkParty looks how many may have been there since the one that has entered called, or whether
-// one of them had entered. One that gave up and came again counts twice while both of its znodes
-// are there.
+// checkParty checks that enough programs may have been there since the one that has entered made
+// its call, unless one of them had entered before. A program that gave up and came again counts
+// twice while both of its znodes are there.
 func (w *recipesStorm) checkParty(entered *span) {
 	w.mu.Lock()
 	there, begun := 0, false
@@ -33,7 +33,7 @@ func (w *recipesStorm) checkParty(entered *span) {
 	}
 }
 
-// judge looks at all that was done, once it is.
+// judge checks everything that was done, once all of it is.
 func (w *recipesStorm) judge() {
 	c, err := client.Dial(w.t.Context(), w.ensemble.Addresses(), client.Options{Clock: bubble.Clock(1), Dialer: w.ensemble.Net.Dialer(firstMachine - 1)})
 	if err != nil {
@@ -55,7 +55,8 @@ func (w *recipesStorm) judge() {
 	}
 }
 
-// judgeLocks looks for two that held a lock at one time, and for tokens that went back.
+// judgeLocks looks for two programs that held a lock at the same time, and for tokens that went
+// back.
 func (w *recipesStorm) judgeLocks() {
 	slices.SortStableFunc(w.spans, func(a, b *span) int {
 		return cmp.Or(cmp.Compare(a.of, b.of), a.from.Compare(b.from), cmp.Compare(a.token, b.token))
@@ -82,7 +83,7 @@ func (w *recipesStorm) judgeLocks() {
 	}
 }
 
-// judgeQueue takes out what is left, and looks what has become of each item.
+// judgeQueue takes out what is left, and checks what has become of each item.
 func (w *recipesStorm) judgeQueue(c *client.Client) {
 	names, _, err := c.Children(w.t.Context(), stormQueue)
 	if err != nil {

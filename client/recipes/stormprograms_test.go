@@ -15,17 +15,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Where the recipes are.
+// The paths of the recipes.
 const (
 	stormLock    = "/s/lock"
 	stormRW      = "/s/rw"
 	stormQueue   = "/s/queue"
 	stormCounter = "/s/counter"
 	stormParty   = "/s/party"
-	stormRecord  = "/record" // is written through the lock
+	stormRecord  = "/record" // written through the lock
 )
 
-// stormRecipes are what each program does, each again and again.
+// stormRecipes is what each program does, over and over again.
 var stormRecipes = []struct {
 	name  string
 	once  func(p *program, ctx context.Context, c *client.Client) error
@@ -39,17 +39,17 @@ var stormRecipes = []struct {
 	{"party", (*program).party, 100 * time.Millisecond},
 }
 
-// program uses all recipes at once over one session, and over another one when that has ended, on
+// program uses all recipes at once over one session, and over a new session when that has ended, on
 // a machine of its own.
 type program struct {
 	w       *recipesStorm
 	name    string
 	machine int
 	clock   clock.Clock
-	life    context.Context // ends when it is to end
+	life    context.Context // ends when the program is to end
 	over    func()
-	leave   chan struct{} // of 1: it is to close its session
-	dead    chan struct{} // closed when it vanishes
+	leave   chan struct{} // of capacity 1: the program is to close its session
+	dead    chan struct{} // closed when the program vanishes
 	ended   sync.WaitGroup
 
 	mu     sync.Mutex
@@ -63,7 +63,7 @@ func (p *program) start() {
 	p.ended.Go(p.run)
 }
 
-// die ends what the program does at once: nothing of it is at work any more.
+// die stops the program at once: nothing of it runs any more.
 func (p *program) die() {
 	p.w.mu.Lock()
 	close(p.dead)
@@ -76,7 +76,7 @@ func (p *program) die() {
 	p.over()
 }
 
-// close has the program close its session in the middle of all that it does.
+// close makes the program close its session in the middle of everything that it does.
 func (p *program) close() {
 	select {
 	case p.leave <- struct{}{}:
@@ -90,20 +90,20 @@ func (p *program) below(n int64) int64 {
 	return p.random.Int64N(n)
 }
 
-// awhile is some time below the limit.
+// awhile returns some time below the limit.
 func (p *program) awhile(limit time.Duration) time.Duration {
 	return time.Duration(p.below(int64(limit)))
 }
 
-// run has one session after the other.
+// run uses one session after another.
 func (p *program) run() {
 	for p.life.Err() == nil {
 		c, err := client.Dial(p.life, p.w.ensemble.Addresses(), client.Options{Dialer: p.w.ensemble.Net.Dialer(p.machine),
 			Clock: p.clock, Seed: uint64(p.below(1<<62)) | 1, SessionTimeout: time.Second << p.below(3)})
 		if err != nil {
-			continue // its session has ended before it began, or its life has
+			continue // its session ended before it began, or its life did
 		}
-		_, _, _ = c.Create(p.life, stormRecord, nil, client.CreateOptions{}) // unless it is there
+		_, _, _ = c.Create(p.life, stormRecord, nil, client.CreateOptions{}) // fails if it exists
 		var all sync.WaitGroup
 		all.Go(func() {
 			select {
@@ -129,11 +129,11 @@ func (p *program) run() {
 	}
 }
 
-// do does one thing once, and gives it up at times.
+// do runs a recipe once, and sometimes gives it up.
 func (p *program) do(c *client.Client, name string, once func(*program, context.Context, *client.Client) error) {
 	ctx, cancel := context.WithCancel(p.life)
 	defer cancel()
-	if name != "count" && !p.w.quiet.Load() && p.below(3) == 0 { // what is unsure of a counter is to be little
+	if name != "count" && !p.w.quiet.Load() && p.below(3) == 0 { // few counts are to be unsure
 		limit := p.awhile(300 * time.Millisecond)
 		defer time.AfterFunc(limit, cancel).Stop()
 	}
@@ -155,7 +155,7 @@ func (p *program) begin(s span) *span {
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	select {
-	case <-p.dead: // nothing of it is at work any more
+	case <-p.dead: // nothing of the program runs any more
 		return &s
 	default:
 	}
@@ -250,7 +250,7 @@ func (p *program) putItem(ctx context.Context, c *client.Client) error {
 	defer p.w.mu.Unlock()
 	p.w.put[item] = client.OutcomeOf(err)
 	if p.w.put[item] == client.Unknown {
-		return nil // as it is promised
+		return nil // as promised
 	}
 	return err
 }

@@ -10,8 +10,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestItemThatCannotBeTakenKeepsNoOtherFromBeingTaken: one that the taker may not
-// read, one with a child and one that is too long for it are before a good one.
+// TestItemThatCannotBeTakenKeepsNoOtherFromBeingTaken puts three items before a good
+// one: one that the taker may not read, one with a child, and one that is too long
+// for it.
 func TestItemThatCannotBeTakenKeepsNoOtherFromBeingTaken(t *testing.T) {
 	addr := serve(t)
 	c := dialed(t, addr, client.Options{ReplyBytesMax: 4096})

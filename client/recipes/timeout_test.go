@@ -12,12 +12,12 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// shortened is a connection whose server grants a shorter timeout in its handshake,
-// once it is told to: the timeout is the second field after the length.
+// shortened is a connection whose handshake, once toMs is set, grants a shorter
+// timeout: the timeout is the second field after the length.
 type shortened struct {
 	net.Conn
 	toMs  *atomic.Int32
-	greet bool // the handshake's reply was read
+	greet bool // the reply of the handshake has been read
 }
 
 func (s *shortened) Read(b []byte) (int, error) {
@@ -29,9 +29,9 @@ func (s *shortened) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestHeldLockIsNotProvenLongerThanItsSession: the session is resumed with a shorter
-// timeout, as by a server of ZooKeeper with a lower maxSessionTimeout, and then the
-// client is disconnected.
+// TestHeldLockIsNotProvenLongerThanItsSession resumes the session with a shorter
+// timeout, as a ZooKeeper server with a lower maxSessionTimeout would grant it, and
+// then disconnects the client.
 func TestHeldLockIsNotProvenLongerThanItsSession(t *testing.T) {
 	addr := serve(t)
 	var toMs atomic.Int32

@@ -19,7 +19,8 @@ func refused(t *testing.T, h *Held, err error, want error) {
 	}
 }
 
-// TestTryAcquireTakesWhatIsFree and leaves nothing behind where it does not.
+// TestTryAcquireTakesWhatIsFree also checks that TryAcquire leaves nothing behind if
+// it fails.
 func TestTryAcquireTakesWhatIsFree(t *testing.T) {
 	addr := serve(t)
 	ctx := awaittest.Within(t)
@@ -60,7 +61,7 @@ func TestTryAcquireOfReadersAndWriters(t *testing.T) {
 	must(t, w.Release(ctx))
 }
 
-// TestOneOfThoseWhoTryAtOnceAcquires, never two, and never nobody.
+// TestOneOfThoseWhoTryAtOnceAcquires checks that exactly one of them does.
 func TestOneOfThoseWhoTryAtOnceAcquires(t *testing.T) {
 	addr := serve(t)
 	ctx := awaittest.Within(t)
@@ -92,7 +93,7 @@ func TestOneOfThoseWhoTryAtOnceAcquires(t *testing.T) {
 	}
 }
 
-// TestContextEndsWithTheLock, and says why.
+// TestContextEndsWithTheLock also checks that the context says why it has ended.
 func TestContextEndsWithTheLock(t *testing.T) {
 	addr := serve(t)
 	ctx := awaittest.Within(t)
@@ -117,15 +118,15 @@ func TestContextEndsWithTheLock(t *testing.T) {
 	must(t, err)
 	work, cancel = h.Context(ctx)
 	defer cancel()
-	must(t, dialed(t, addr, client.Options{}).Delete(ctx, h.Path(), -1)) // by hand
+	must(t, dialed(t, addr, client.Options{}).Delete(ctx, h.Path(), -1)) // as by hand
 	<-work.Done()
 	if cause := context.Cause(work); !errors.Is(cause, ErrLost) {
 		t.Errorf("lost: %v", cause)
 	}
 }
 
-// TestMultiOfALockThatIsLostChangesNothing: the holder was stopped, and its next one
-// has written since.
+// TestMultiOfALockThatIsLostChangesNothing has a holder that was stopped, and the
+// next holder has written since.
 func TestMultiOfALockThatIsLostChangesNothing(t *testing.T) {
 	addr := serve(t)
 	ctx := awaittest.Within(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// serveState is serve with a tree that transactions have made.
+// serveState is serve with a tree that the given transactions have made.
 func serveState(t *testing.T, txns ...zk.Txn) string {
 	t.Helper()
 	fs := vfs.NewMem()
@@ -34,8 +34,8 @@ func serveState(t *testing.T, txns ...zk.Txn) string {
 	return servertest.Start(t, func(config *server.Config) { config.FS = fs })
 }
 
-// TestNobodyHoldsALockWhoseCounterIsUsedUp: 2^31-1 znodes have been created in its
-// directory. All later ones would have one number, and no order.
+// TestNobodyHoldsALockWhoseCounterIsUsedUp has a directory in which 2^31-1 znodes
+// have been created. All later znodes would have the same number, and no order.
 func TestNobodyHoldsALockWhoseCounterIsUsedUp(t *testing.T) {
 	addr := serveState(t,
 		zk.Txn{Op: zk.OpCreate, Path: "/lock", ACL: zk.OpenACL(), ParentCversion: 1},
@@ -47,8 +47,8 @@ func TestNobodyHoldsALockWhoseCounterIsUsedUp(t *testing.T) {
 	}
 }
 
-// TestCounterGoesOnWhenTheVersionHasWrappedAround: versions are negative after 2^31
-// changes.
+// TestCounterGoesOnWhenTheVersionHasWrappedAround starts after 2^31 changes, when
+// versions are negative.
 func TestCounterGoesOnWhenTheVersionHasWrappedAround(t *testing.T) {
 	addr := serveState(t,
 		zk.Txn{Op: zk.OpCreate, Path: "/n", Data: []byte("0"), ACL: zk.OpenACL(), ParentCversion: 1},

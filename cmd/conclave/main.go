@@ -1,9 +1,9 @@
-// Command conclave is the server, the leader-election tools and the client of
-// the command line, in one binary.
+// Command conclave is the server, the leader-election tools and the command-line client in
+// one binary.
 //
-// What it does is in cmd/conclave/internal/command. It links no store's SDK: for
-// a store that needs one it becomes conclave-stores, which is the same with all
-// of them.
+// Its behaviour is in cmd/conclave/internal/command. It does not link the SDK of any store:
+// for a store that needs an SDK it executes conclave-stores, the same program linked with
+// all of them.
 package main
 
 import (

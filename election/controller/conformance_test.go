@@ -35,16 +35,16 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// managerEnv makes the test binary a controller: "KIND KUBECONFIG SERVER".
+// managerEnv makes the test binary act as a controller: "KIND KUBECONFIG SERVER".
 const managerEnv = "CONCLAVE_CONTROLLER"
 
-// The kinds of managers: with our election, and as controller-runtime makes them.
+// The kinds of managers: with our election, and with controller-runtime's own.
 const (
 	ours   = "ours"
 	theirs = "controller-runtime"
 )
 
-// The lease of both kinds, and the times of client-go.
+// The lease of both kinds, and client-go's times.
 var (
 	leaseDuration = 3 * time.Second
 	renewDeadline = 2 * time.Second
@@ -62,8 +62,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// runManager is a controller that reconciles ConfigMaps until its standard input ends, and
-// writes when its runnables began and ended, and the token in each reconciler's context.
+// runManager runs a controller that reconciles ConfigMaps until its standard input ends. It
+// prints when its runnables began and ended, and the token in each reconciler's context.
 func runManager(order []string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", order[1])
 	if err != nil {
@@ -103,7 +103,7 @@ func runManager(order []string) error {
 	return mgr.Start(ctx)
 }
 
-// act is a runnable of the leader.
+// act is the leader's runnable.
 func act(ctx context.Context) error {
 	lead, elected := controller.LeadershipFrom(ctx)
 	last := clock.Now()
@@ -116,14 +116,14 @@ func act(ctx context.Context) error {
 	return nil
 }
 
-// span is for how long one has led.
+// span is the time for which a process has led.
 type span struct {
 	who      string
 	token    uint64
 	from, to clock.Instant
 }
 
-// process is a controller.
+// process is a controller process.
 type process struct {
 	kind    string
 	id      string
@@ -181,7 +181,7 @@ func (c *cluster) start(kind string) *process {
 	return p
 }
 
-// read notes what a controller writes, until it has ended.
+// read records what a controller prints, until it has ended.
 func (c *cluster) read(p *process, stdout io.Reader) {
 	defer close(p.done)
 	for lines := bufio.NewScanner(stdout); lines.Scan(); {
@@ -206,7 +206,7 @@ func (c *cluster) read(p *process, stdout io.Reader) {
 	p.err = p.command.Wait()
 }
 
-// file is called with the process's mutex held.
+// file records one line. The process's mutex is held.
 func (c *cluster) file(p *process, at clock.Instant) {
 	if p.open != nil {
 		p.open.to = at
@@ -217,7 +217,7 @@ func (c *cluster) file(p *process, at clock.Instant) {
 	}
 }
 
-// leader returns the next that leads, once its reconciler has run.
+// leader returns the next leader, once its reconciler has run.
 func (c *cluster) leader() *process {
 	c.t.Helper()
 	limit := time.After(time.Minute)
@@ -255,7 +255,8 @@ func (c *cluster) gone(p *process) {
 	}
 }
 
-// strike does something to the leader, and returns who leads then; the old one has ended.
+// strike does something to the leader, and returns the next leader when the old one has
+// ended.
 func (c *cluster) strike(leader *process, how string) *process {
 	c.t.Helper()
 	var next *process
@@ -294,7 +295,7 @@ func (c *cluster) strike(leader *process, how string) *process {
 	return next
 }
 
-// judge fails the test when two have led at once, or a token has not grown.
+// judge fails the test if two controllers led at once, or a token did not grow.
 func (c *cluster) judge() {
 	c.t.Helper()
 	c.mu.Lock()
@@ -350,8 +351,8 @@ func TestTwoManagersNeverLeadAtOnce(t *testing.T) {
 	}
 }
 
-// TestManagersOfBothKindsShareTheLease is a rollout, there and back: managers of
-// controller-runtime alone and with our election take the Lease from each other.
+// TestManagersOfBothKindsShareTheLease is a rollout and a rollback: managers with
+// controller-runtime's own election and with ours take the Lease from each other.
 func TestManagersOfBothKindsShareTheLease(t *testing.T) {
 	c := startCluster(t)
 	c.start(theirs)

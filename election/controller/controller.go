@@ -95,7 +95,7 @@ func NewManager(config *rest.Config, options manager.Options, e Election) (manag
 		return nil, err
 	}
 	options.LeaderElectionResourceLockInterface = m.lock
-	options.LeaderElectionReleaseOnCancel = false // by Start, once all has ended
+	options.LeaderElectionReleaseOnCancel = false // Start releases, once everything has ended
 	options.LeaseDuration, options.RenewDeadline = nil, nil
 	options.BaseContext = func() context.Context { return m.base }
 	if m.Manager, err = manager.New(config, options); err != nil {
@@ -104,7 +104,7 @@ func NewManager(config *rest.Config, options manager.Options, e Election) (manag
 	return m, m.Add(watch{m})
 }
 
-// candidate fills in what the manager's options say.
+// candidate completes the election options from the manager's options.
 func candidate(options manager.Options, o election.Options) election.Options {
 	switch {
 	case options.LeaseDuration != nil:
@@ -123,7 +123,7 @@ func candidate(options manager.Options, o election.Options) election.Options {
 	return o
 }
 
-// check says which options cannot be honoured.
+// check returns an error for options that cannot be honoured.
 func check(options manager.Options, e Election) error {
 	lease, grace := e.Options.Lease, e.Options.Grace
 	switch kind := options.LeaderElectionResourceLock; {

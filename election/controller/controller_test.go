@@ -22,7 +22,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 )
 
-// world is a store and what the managers on it did, in a bubble of synctest.
+// world is a store and what the managers on it did, in a synctest bubble.
 type world struct {
 	t     *testing.T
 	store *electiontest.Store
@@ -33,7 +33,7 @@ type world struct {
 	leases  []election.Leadership
 	causes  []error
 	stuck   []string
-	all     bool          // all lead, as nobody is elected
+	all     bool          // all managers lead, because there is no election
 	late    time.Duration // how long a leader's runnable takes to end
 }
 
@@ -50,7 +50,7 @@ type one struct {
 	waiting chan bool // whether the runnable without election saw a leadership when it began
 }
 
-// managerOptions are those of a manager with an election.
+// managerOptions returns the options of a manager with an election.
 func managerOptions() manager.Options {
 	return manager.Options{LeaderElection: true, LeaderElectionID: "jobs", LeaderElectionReleaseOnCancel: true,
 		Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0", Logger: logr.Discard()}
@@ -144,7 +144,7 @@ func (w *world) end(all ...*one) {
 		o.stop()
 		<-o.done
 	}
-	time.Sleep(time.Hour) // what was left to run out has
+	time.Sleep(time.Hour) // whatever was left to expire has expired
 	synctest.Wait()
 }
 
@@ -239,8 +239,8 @@ func TestNothingIsReleasedWhileARunnableStillRuns(t *testing.T) {
 	})
 }
 
-// TestRunnableThatFailsWithADeadlineIsNotStuck: a request of its own took too long, and all
-// runnables end at once.
+// TestRunnableThatFailsWithADeadlineIsNotStuck: one of its own requests took too long, and
+// all runnables end at once.
 func TestRunnableThatFailsWithADeadlineIsNotStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

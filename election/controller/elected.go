@@ -14,26 +14,26 @@ import (
 	"github.com/conclave-project/conclave/election/controller/internal/lock"
 )
 
-// elected is a manager whose election is ours.
+// elected is a manager that uses our election.
 type elected struct {
 	manager.Manager
 	lock    *lock.Lock
-	release bool         // once all has ended
+	release bool         // release the election once everything has ended
 	close   func() error // of the backend
 
-	// patience is how long the manager waits for its runnables, less than 0 for ever; and
-	// stopping is when it began to, nil before.
+	// patience is how long the manager waits for its runnables, negative for ever; stopping
+	// is when it began to wait, nil before.
 	patience time.Duration
 	stopping atomic.Pointer[time.Time]
 
-	// base is above the contexts of all runnables, and ends with the leadership.
+	// base is the parent of the contexts of all runnables, and ends with the leadership.
 	base   context.Context
 	cancel context.CancelCauseFunc
 	lead   atomic.Pointer[election.Leadership]
-	over   atomic.Pointer[error] // why the leadership is; nil while it is not
+	over   atomic.Pointer[error] // why the leadership is over; nil while it is not
 }
 
-// below makes the context of all runnables a child of the user's own, if there is one.
+// below derives the context of all runnables from the user's own, if there is one.
 func (m *elected) below(own manager.BaseContextFunc) {
 	parent := context.Background()
 	if own != nil {
@@ -42,8 +42,9 @@ func (m *elected) below(own manager.BaseContextFunc) {
 	m.base, m.cancel = context.WithCancelCause(context.WithValue(parent, leadershipKey{}, &m.lead))
 }
 
-// begin is called with a leadership before the manager learns of it. Its end is that of the
-// manager, also where that had not begun to lead: the process is started again.
+// begin is called with a leadership before the manager learns of it. The end of the
+// leadership ends the manager, even if it had not begun to lead: the process is started
+// again.
 func (m *elected) begin(ctx context.Context, lead election.Leadership) {
 	m.lead.Store(&lead)
 	context.AfterFunc(ctx, func() {
@@ -53,7 +54,7 @@ func (m *elected) begin(ctx context.Context, lead election.Leadership) {
 	})
 }
 
-// why says why the leadership is over: nil when it is not.
+// why returns why the leadership is over, nil if it is not.
 func (m *elected) why() error {
 	if why := m.over.Load(); why != nil {
 		return *why
@@ -64,9 +65,9 @@ func (m *elected) why() error {
 // Start is manager.Start, but also returns when the leadership is over, with the reason.
 func (m *elected) Start(ctx context.Context) error {
 	err := m.Manager.Start(ctx)
-	why := m.why() // nil when ctx has ended, or a runnable has failed
+	why := m.why() // nil if ctx has ended, or a runnable has failed
 	if m.leavesRunning(err) {
-		m.lock.Stop() // the end of the process is awaited, and forced if need be
+		m.lock.Stop() // the process must end, and is ended by force if necessary
 	} else {
 		m.lock.Finish(m.release)
 		err = errors.Join(err, m.close())
@@ -77,12 +78,13 @@ func (m *elected) Start(ctx context.Context) error {
 	return errors.Join(fmt.Errorf("controller: the leadership is over: %w", why), err)
 }
 
-// patienceDefault is that of controller-runtime.
+// patienceDefault is controller-runtime's default.
 const patienceDefault = 30 * time.Second
 
 // leavesRunning reports whether a manager that returns err has not waited for all of its
-// runnables. Its error says so by context.DeadlineExceeded and a text; that of a runnable may
-// be the same, so it counts only if the time was nearly over, or when the text is known.
+// runnables. The manager's error then matches context.DeadlineExceeded and has a certain
+// text. A runnable's error may look the same, so it counts only if the time was nearly
+// over, or if the text is known.
 func (m *elected) leavesRunning(err error) bool {
 	switch {
 	case m.patience == 0:
@@ -94,10 +96,10 @@ func (m *elected) leavesRunning(err error) bool {
 	return began == nil || time.Since(*began) > m.patience/2 || strings.Contains(err.Error(), "failed waiting for all runnables to end")
 }
 
-// watch is the runnable that makes the manager end when the leadership has.
+// watch is the runnable that ends the manager when the leadership is over.
 type watch struct{ m *elected }
 
-// NeedLeaderElection says that it runs from the beginning, too.
+// NeedLeaderElection returns false: it runs from the beginning.
 func (watch) NeedLeaderElection() bool { return false }
 
 // Start waits for the end of the manager or of the leadership.

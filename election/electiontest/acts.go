@@ -20,14 +20,14 @@ import (
 	"github.com/conclave-project/conclave/election/supervise"
 )
 
-// Candidates with a command: `conclave run`, with its guardian, in a process of
-// the suite. What they assume does not count, only what their commands do.
+// Candidates with a command: `conclave run`, with its guardian, in a process of the suite. What
+// counts is not what they assume, but what their commands do.
 
-// actorEnv makes this binary the command of a leader, which acts on the file
-// that it names.
+// actorEnv makes this binary the command of a leader, which acts on the file that the variable
+// names.
 const actorEnv = "CONCLAVE_ELECTIONTEST_ACTOR"
 
-// actPause is between two acts.
+// actPause is the pause between two acts.
 const actPause = 2 * time.Millisecond
 
 // supervise campaigns and runs the command while leading. The command has a
@@ -43,9 +43,8 @@ func (o order) supervise(ctx context.Context, elector *election.Elector) error {
 	return err
 }
 
-// act is the whole life of a command: it writes down who acts, with which token
-// and when, until it is killed. It is deaf to SIGTERM. When its file is gone the
-// test is over.
+// act is the whole life of a command: it writes down who acts, with which token and when, until
+// it is killed. It ignores SIGTERM. When its file is gone, the test is over.
 func act(path string) int {
 	signal.Ignore(syscall.SIGTERM)
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
@@ -70,7 +69,7 @@ type acts struct {
 	suite  Suite
 	path   string
 	file   *os.File
-	rest   []byte // of a line
+	rest   []byte // the beginning of a line
 	spans  []span
 	latest span
 }
@@ -86,7 +85,7 @@ func (s Suite) newActs(t testing.TB) *acts {
 	return &acts{t: t, suite: s, path: path, file: file}
 }
 
-// read takes in what was done since it was called last.
+// read reads what was done since the last call.
 func (a *acts) read() {
 	news, err := io.ReadAll(a.file)
 	if err != nil {
@@ -104,7 +103,7 @@ func (a *acts) read() {
 	}
 }
 
-// add notes one act.
+// add records one act.
 func (a *acts) add(b span) {
 	a.latest = b
 	for i := range a.spans {
@@ -116,10 +115,10 @@ func (a *acts) add(b span) {
 	a.spans = append(a.spans, b)
 }
 
-// awaitBy returns what a candidate does with a higher token than the one given,
-// when it has done so for a while: another that still acts is seen by then.
-// Another may take the lead before it on a busy machine; then again, if not nil,
-// does again what made that one lose it.
+// awaitBy returns what a candidate does with a higher token than after, once it has done so for
+// a while, by when a second one that still acts would be seen. On a busy machine, another
+// candidate may lead in between; awaitBy then calls again, if not nil, to repeat what made that
+// candidate lose the lead.
 func (a *acts) awaitBy(id string, after election.Token, again func()) span {
 	a.t.Helper()
 	known := after
@@ -142,7 +141,7 @@ func (a *acts) awaitBy(id string, after election.Token, again func()) span {
 	panic("unreachable")
 }
 
-// last is when a candidate acted last with a token.
+// last returns when a candidate last acted with a token.
 func (a *acts) last(id string, token election.Token) (at clock.Instant) {
 	for _, b := range a.spans {
 		if b.who == id && b.token == token {
@@ -152,8 +151,8 @@ func (a *acts) last(id string, token election.Token) (at clock.Instant) {
 	return at
 }
 
-// awaitSilence returns when the command of the candidate that acted last has not
-// done so for half a lease.
+// awaitSilence returns once the command of the candidate, if it acted last, has not acted for
+// half a lease.
 func (a *acts) awaitSilence(id string) {
 	a.t.Helper()
 	for limit := time.Now().Add(a.suite.patience()); time.Now().Before(limit); time.Sleep(actPause) {
@@ -165,13 +164,14 @@ func (a *acts) awaitSilence(id string) {
 	a.t.Fatalf("waited %v in vain until the command of %s ends", a.suite.patience(), id)
 }
 
-// history is what was done, for the judge.
+// history returns what was done, for the judge.
 func (a *acts) history() *history {
 	a.read()
 	return &history{spans: a.spans}
 }
 
-// guardian returns the process id of the guardian of a run, 0 if it has none: it does not lead.
+// guardian returns the process id of the guardian of a run, or 0 if it has none because it does
+// not lead.
 func (p *process) guardian() int {
 	p.t.Helper()
 	pid := p.command.Process.Pid
@@ -180,7 +180,7 @@ func (p *process) guardian() int {
 		p.t.Fatal(err)
 	}
 	for _, list := range lists {
-		text, _ := os.ReadFile(list) // a thread that has ended has none
+		text, _ := os.ReadFile(list) // a thread that has ended has no list
 		for child := range strings.FieldsSeq(string(text)) {
 			line, _ := os.ReadFile("/proc/" + child + "/cmdline")
 			if bytes.Contains(line, []byte("\x00"+supervise.GuardianArg+"\x00")) {

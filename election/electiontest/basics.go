@@ -20,7 +20,7 @@ func testTokens(t *testing.T, s Suite) {
 	}
 }
 
-// oddNames are names of elections that a store may confuse or refuse.
+// oddNames are names of elections that a store might confuse or refuse.
 var oddNames = []string{"a", "A", "a/b", "a%2fb", "a b", "ä", ".a", "a.", "a\\b", "a:b"}
 
 func testNames(t *testing.T, s Suite) {

@@ -9,15 +9,15 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// closing asks for a backend that can be closed.
+// closing requires a backend that can be closed.
 func closing(_ Suite, _ election.Traits, b election.Backend) string {
 	_, ok := b.(io.Closer)
 	return unless(ok, "it has no Close")
 }
 
-// testClosed closes the backend under its Elector, as a program does on its way out
-// that waits for nothing, and stops the Elector then. The function takes its time,
-// half of what is left until its deadline: nobody else leads meanwhile.
+// testClosed closes the backend while its Elector uses it, as a program does that
+// exits without waiting for anything, and then stops the Elector. The function
+// takes half of what is left until its deadline: nobody else leads meanwhile.
 func testClosed(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend := s.openOne(t, url)
@@ -32,7 +32,7 @@ func testClosed(t *testing.T, s Suite) {
 			b := <-next
 			<-ctx.Done()
 			select {
-			case token := <-b.events.elected: // beside this one
+			case token := <-b.events.elected: // while this one leads
 				b.events.elected <- token
 			case <-time.After(lead.Deadline().Sub(s.clock.Now()) / 2):
 			}
@@ -54,7 +54,7 @@ func testClosed(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
-// openOne opens a backend that the others can do without.
+// openOne opens a backend that the others do not need.
 func (s Suite) openOne(t testing.TB, url string) election.Backend {
 	t.Helper()
 	if s.OpenCut == nil {

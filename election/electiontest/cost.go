@@ -9,13 +9,13 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// idleFor is how long the links are listened to while nothing happens: some
+// idleFor is how long the traffic on the links is measured while nothing happens: some
 // heartbeats of every client, and longer than a handover.
 const idleFor = 4 * time.Second
 
-// testCost lets many wait, each on a link of its own, and listens: what
-// one receives while nothing happens, and how many receive more than that at a
-// handover that is not theirs (scenario-E15). One that polls receives no more than ever.
+// testCost lets many candidates wait, each on a link of its own, and measures what each
+// receives while nothing happens, and how many receive more than that at a handover that
+// is not theirs (scenario-E15). A candidate that polls never receives more.
 func testCost(t *testing.T, s Suite) {
 	url := s.URL(t)
 	const waiting = 12
@@ -34,9 +34,9 @@ func testCost(t *testing.T, s Suite) {
 	awaitQuiet(links[:], idleFor/3)
 
 	before := received(links[:])
-	time.Sleep(idleFor) // what is measured
+	time.Sleep(idleFor) // this is measured
 	after := received(links[:])
-	idle := int64(0) // the most that one receives in that time: heartbeats, polls
+	idle := int64(0) // the most that one candidate receives in that time: heartbeats, polls
 	for i := range links {
 		bytes := after[i].bytes - before[i].bytes
 		idle = max(idle, bytes)
@@ -71,7 +71,7 @@ func testCost(t *testing.T, s Suite) {
 	}
 }
 
-// traffic is what has come over a link.
+// traffic is what has arrived over a link.
 type traffic struct{ pieces, bytes int64 }
 
 func received(links []Link) []traffic {
@@ -83,8 +83,8 @@ func received(links []Link) []traffic {
 	return all
 }
 
-// awaitQuiet returns when every link has been used and all are quiet, or after the
-// limit where those who wait are never quiet.
+// awaitQuiet returns once every link has been used and all are quiet, or at the limit if
+// the waiters are never quiet.
 func awaitQuiet(links []Link, limit time.Duration) {
 	const pause = 100 * time.Millisecond
 	last := received(links)

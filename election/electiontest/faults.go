@@ -32,8 +32,7 @@ func testKilled(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
-// testKilledAgain kills each holder some moments after its election, the first
-// at once.
+// testKilledAgain kills each holder a few moments after its election, the first one at once.
 func testKilledAgain(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	rounds := 20
@@ -54,9 +53,9 @@ func testKilledAgain(t *testing.T, s Suite) {
 	s.verify(t, h, rounds)
 }
 
-// testFrozen freezes the leader until its lease is over. Where leases expire,
-// the other leads meanwhile; where they do not, it leads after the thaw. In
-// both the frozen one must not lead for one moment longer.
+// testFrozen pauses the leader until its lease is over. Where leases expire, the other candidate
+// leads meanwhile; where they do not, it leads after the first one resumes. In both cases, the
+// paused candidate must not lead for one moment longer.
 func testFrozen(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	a := s.startProcess(t, h, order{URL: url, Election: "frozen", ID: "a"})
@@ -80,7 +79,7 @@ func testFrozen(t *testing.T, s Suite) {
 	s.verify(t, h, 3)
 }
 
-// freeze stops a candidate, where the store is free (Suite.Held).
+// freeze stops a candidate at a moment when it does not block the store (Suite.Held).
 func (s Suite) freeze(t *testing.T, p *process, url string) {
 	t.Helper()
 	for p.freeze(); s.Held != nil && s.Held(t, url); p.freeze() {
@@ -89,7 +88,7 @@ func (s Suite) freeze(t *testing.T, p *process, url string) {
 	}
 }
 
-// testResigned lets two candidates resign in turns.
+// testResigned lets two candidates resign in turn.
 func testResigned(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	leader := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "a"})
@@ -98,7 +97,7 @@ func testResigned(t *testing.T, s Suite) {
 	other := s.startProcess(t, h, order{URL: url, Election: "resigned", ID: "b"})
 	const rounds = 5
 	waiting := false
-	lost := 0 // leaderships that ended by themselves before they were resigned
+	lost := 0 // leaderships that ended by themselves before a resignation
 	for done := 0; done < rounds; {
 		if !waiting {
 			await(t, s, other.id+" campaigns", other.campaigning)
@@ -114,7 +113,7 @@ func testResigned(t *testing.T, s Suite) {
 		}
 		if handed {
 			done++
-		} else if lost++; lost > rounds { // its store did not answer within the lease, as on a disk that is busy
+		} else if lost++; lost > rounds { // its store did not answer within the lease, as on a busy disk
 			t.Fatalf("%d leaderships have ended by themselves", lost)
 		}
 		var next *process
@@ -131,9 +130,9 @@ func testResigned(t *testing.T, s Suite) {
 	}
 }
 
-// awaitBehind returns when the leader with the token knows of one that waits, where that can be
-// seen, and false when that leadership is seen to be over. Between two leaders a view shows
-// all who wait, and an observer that is behind shows an earlier leadership of the same candidate.
+// awaitBehind returns true once the leader with the token knows of the waiter, where that can be
+// seen, and false once that leadership is seen to be over. Between two leaders a view shows all
+// waiters, and an observer that lags shows an earlier leadership of the same candidate.
 func (s Suite) awaitBehind(t *testing.T, url, name, leader string, token election.Token, waits string) (leads bool) {
 	t.Helper()
 	if !s.recorder.report.Traits.Waiters {
@@ -146,8 +145,8 @@ func (s Suite) awaitBehind(t *testing.T, url, name, leader string, token electio
 	return leads
 }
 
-// nextOf returns which of two is elected next, and its token. Where waiters are seen, and
-// handed is true, it must be the one that waits.
+// nextOf returns which of two candidates is elected next, and its token. Where waiters are seen
+// and handed is true, it must be the waiter.
 func (s Suite) nextOf(t *testing.T, resigned, waits *process, handed bool) (*process, election.Token) {
 	t.Helper()
 	select {
@@ -182,8 +181,8 @@ func testStoppedWaiter(t *testing.T, s Suite) {
 	s.release(t, a, s.acquire(t, a, s.newClaim("waiter", "c")))
 }
 
-// testLostReplies loses the reply to a grant: the elector withdraws the claim
-// and is elected with another, and nobody has to wait for a lease.
+// testLostReplies loses the reply to a grant: the elector withdraws the claim and is elected with
+// another claim, and nobody has to wait for a lease.
 func testLostReplies(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend := NewFaulty(s.Open(t, url))
@@ -200,14 +199,14 @@ func testLostReplies(t *testing.T, s Suite) {
 	s.awaitNobody(t, url, "lost")
 }
 
-// testLateReplies delays the answers of renewals beyond the lease: they arrive
-// and must not count.
+// testLateReplies delays the answers of renewals until after the lease: they arrive, but must not
+// count.
 func testLateReplies(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend := NewFaulty(s.Open(t, url))
 	elector := s.newElector(t, backend, "late", election.Options{Once: true, ID: "a"})
 	err := elector.Run(s.within(t), h.leads(func(ctx context.Context, lead election.Leadership) error {
-		lease := lead.Remaining() // the store's own may be longer than the one asked for
+		lease := lead.Remaining() // the store's lease may be longer than the one asked for
 		backend.Delay("renew", 2*lease)
 		<-ctx.Done()
 		if lead.Remaining() > lease/2 {
@@ -221,7 +220,7 @@ func testLateReplies(t *testing.T, s Suite) {
 	s.verify(t, h, 1)
 }
 
-// testCut cuts the leader off and lets another campaign.
+// testCut partitions the leader and lets another candidate campaign.
 func testCut(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend, cut, clear := s.cuttable(t, url)
@@ -244,8 +243,8 @@ func testCut(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
-// testResignedCut resigns when the store cannot be told (scenario-E14): it takes no
-// longer than a lease, and the others lead when it has expired.
+// testResignedCut resigns when the store cannot be reached (scenario-E14): this takes no longer
+// than a lease, and the others lead when the lease has expired.
 func testResignedCut(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend, cut, clear := s.cuttable(t, url)
@@ -309,8 +308,8 @@ func testOneLoss(t *testing.T, s Suite) {
 	s.verify(t, h, elected)
 }
 
-// cuttable opens a backend with a way to partition it. Clear lets others lead
-// where leases do not expire: there only a release or a death does.
+// cuttable opens a backend that can be partitioned. Clear lets others lead where leases do not
+// expire: there, only a release or a death does.
 func (s Suite) cuttable(t *testing.T, url string) (backend election.Backend, cut, clear func()) {
 	if s.OpenCut != nil {
 		backend, cut = s.OpenCut(t, url)
@@ -318,13 +317,13 @@ func (s Suite) cuttable(t *testing.T, url string) (backend election.Backend, cut
 	}
 	if s.Proxy != nil {
 		through, link := s.Proxy(t, url)
-		t.Cleanup(link.Heal) // before the backend is closed, which may have to say so
+		t.Cleanup(link.Heal) // before the backend is closed, which may have to tell the store
 		return s.Open(t, through), link.Cut, func() {}
 	}
 	faulty := NewFaulty(s.Open(t, url))
 	return faulty, faulty.Cut, func() {
 		if faulty.Traits().Expires {
-			return // others lead though it is partitioned
+			return // others lead although it is partitioned
 		}
 		faulty.Heal()
 		if err := faulty.clear(s.within(t)); err != nil {
@@ -346,8 +345,8 @@ func testHundred(t *testing.T, s Suite) {
 	s.verify(t, h, 100)
 }
 
-// compete lets candidates lead a number of times each, as briefly as possible.
-// A leadership that a busy store could not end in time is one, too.
+// compete lets candidates lead a number of times each, as briefly as possible. A leadership that
+// a busy store could not end in time counts, too.
 func (s Suite) compete(t *testing.T, h *history, name string, candidates, turns int) {
 	url := s.URL(t)
 	results := make(chan error, candidates)
@@ -364,7 +363,7 @@ func (s Suite) compete(t *testing.T, h *history, name string, candidates, turns 
 			results <- nil
 		}()
 	}
-	limit := time.After(10 * s.patience()) // where each handover wakes all, it takes long
+	limit := time.After(10 * s.patience()) // it takes long where each handover wakes all candidates
 	for range candidates {
 		select {
 		case err := <-results:

@@ -11,10 +11,10 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// ErrFault is what a Faulty backend returns when told to fail.
+// ErrFault is the error of a Faulty backend that was told to fail.
 var ErrFault = errors.New("electiontest: fault on call")
 
-// Faulty wraps a backend and fails on call. Methods may be called at any time.
+// Faulty wraps a backend and fails on demand. Methods may be called at any time.
 type Faulty struct {
 	election.Backend
 
@@ -27,14 +27,14 @@ type Faulty struct {
 	healed chan struct{}
 }
 
-// NewFaulty returns the backend with no faults yet.
+// NewFaulty returns the backend without faults so far.
 func NewFaulty(backend election.Backend) *Faulty {
 	return &Faulty{Backend: backend, lose: make(map[string]int), delay: make(map[string]time.Duration),
 		calls: make(map[string]int), grants: make(map[string]election.Grant), healed: make(chan struct{})}
 }
 
-// Cut makes all calls hang without effect until Heal or their context ends, as
-// a link that drops everything does.
+// Cut makes all calls hang without effect until Heal is called or their context ends, as on a
+// link that drops everything.
 func (f *Faulty) Cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -58,8 +58,8 @@ func (f *Faulty) LoseReplies(operation string, n int) {
 	f.lose[operation] = n
 }
 
-// Delay delays every reply to an operation by d, until set again. The delay ignores the context:
-// a late reply arrives even if nobody waits any more.
+// Delay delays every reply to an operation by d, until it is set again. The delay ignores the
+// context: a late reply arrives even if nobody waits for it any longer.
 func (f *Faulty) Delay(operation string, d time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,8 +147,8 @@ func (f *Faulty) Release(ctx context.Context, grant election.Grant) error {
 	return f.after("release", err)
 }
 
-// Nominate passes the call on, subject to the faults ("nominate"). A backend
-// that cannot hand over says so.
+// Nominate passes the call on, subject to the faults ("nominate"). If the backend cannot hand
+// over, it returns an error.
 func (f *Faulty) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	nominator, ok := f.Backend.(election.Nominator)
 	if !ok {

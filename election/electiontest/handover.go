@@ -47,8 +47,8 @@ func (w *warmer) state() (calls int, last clock.Instant) {
 	return w.calls, w.last
 }
 
-// transfer hands over to a candidate that has said that it campaigns; the
-// store may come to know of it a little later.
+// transfer hands over to a candidate that has reported that it campaigns; the store may learn of it
+// a little later.
 func (s Suite) transfer(t testing.TB, from *member, to string) {
 	t.Helper()
 	ctx := s.within(t)
@@ -64,7 +64,7 @@ func (s Suite) transfer(t testing.TB, from *member, to string) {
 	}
 }
 
-// handOver returns when the other one leads: one hands over to it, if it leads, as often as it does.
+// handOver returns once the candidate to leads: whenever from leads, it hands over to it.
 func (s Suite) handOver(t testing.TB, from, to *member) {
 	t.Helper()
 	for ctx := s.within(t); !to.elector.IsLeader(); time.Sleep(10 * time.Millisecond) {
@@ -75,8 +75,8 @@ func (s Suite) handOver(t testing.TB, from, to *member) {
 	}
 }
 
-// testTransfer hands over to and fro between two while a third waits
-// before both.
+// testTransfer hands over back and forth between two candidates while a third one waits before
+// both.
 func testTransfer(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	warmers := [2]*warmer{{clock: s.clock}, {clock: s.clock}}
@@ -143,8 +143,8 @@ func testTransferToNobody(t *testing.T, s Suite) {
 	s.verify(t, h, 1)
 }
 
-// testNomineeDies kills the chosen candidate while it warms up, and another
-// that has said that it is ready.
+// testNomineeDies kills the chosen candidate while it warms up, and another one that has reported
+// that it is ready.
 func testNomineeDies(t *testing.T, s Suite) {
 	if s.InMemory {
 		testNomineeLeaves(t, s)
@@ -180,7 +180,7 @@ func testNomineeDies(t *testing.T, s Suite) {
 	s.nomineeDiesReady(t)
 }
 
-// nomineeDiesReady kills a nominee that is ready before it can be granted.
+// nomineeDiesReady kills a nominee that is ready before it can get the grant.
 func (s Suite) nomineeDiesReady(t *testing.T) {
 	h, url := s.newHistory(), s.URL(t)
 	backend := s.Open(t, url)
@@ -215,8 +215,7 @@ func (s Suite) nominate(t testing.TB, b election.Backend, grant election.Grant, 
 	}
 }
 
-// testNomineeLeaves is testNomineeDies where there are no processes: the
-// nominee withdraws.
+// testNomineeLeaves is testNomineeDies where there are no processes: the nominee withdraws instead.
 func testNomineeLeaves(t *testing.T, s Suite) {
 	url := s.URL(t)
 	backend := s.Open(t, url)
@@ -232,8 +231,7 @@ func testNomineeLeaves(t *testing.T, s Suite) {
 	s.release(t, backend, await(t, s, "c is granted", granted))
 }
 
-// testNomineeNotReady lets the chosen one fail to warm up, and be chosen again
-// when it can.
+// testNomineeNotReady makes the chosen candidate fail to warm up, and chooses it again when it can.
 func testNomineeNotReady(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	failing := &warmer{clock: s.clock, fail: errors.New("no cache")}

@@ -12,8 +12,8 @@ import (
 
 var errSick = errors.New("sick on purpose")
 
-// testHealth makes a leader sick: it gives up, another can lead, and it does
-// not campaign until it is well.
+// testHealth makes a leader unhealthy: it steps down, another candidate can
+// lead, and the first one does not campaign until it is healthy.
 func testHealth(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	var sick atomic.Bool

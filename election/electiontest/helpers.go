@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// leads wraps a function of a leader so that its span is filed.
+// leads wraps a function of a leader so that its span is recorded.
 func (h *history) leads(function func(context.Context, election.Leadership) error,
 ) func(context.Context, election.Leadership) error {
 	return func(ctx context.Context, lead election.Leadership) error {
@@ -34,8 +34,8 @@ func untilEnd(ctx context.Context, _ election.Leadership) error {
 
 func atOnce(context.Context, election.Leadership) error { return nil }
 
-// verify judges the history, of which there must be as many as expected;
-// below zero is any number.
+// verify judges the history, which must have the expected number of leaderships; any number is fine
+// if leaderships is negative.
 func (s Suite) verify(t *testing.T, h *history, leaderships int) {
 	t.Helper()
 	v := h.judge()
@@ -51,7 +51,7 @@ func (s Suite) verify(t *testing.T, h *history, leaderships int) {
 // tally counts the events of an elector.
 type tally struct {
 	mu       sync.Mutex
-	story    []string // for a test that has failed
+	story    []string // for a test that fails
 	kinds    map[election.EventKind]int
 	lost     chan election.Reason
 	elected  chan election.Token
@@ -66,7 +66,7 @@ func newTally() *tally {
 func (c *tally) add(e election.Event) {
 	c.mu.Lock()
 	c.kinds[e.Kind]++
-	if e.Kind != election.EventRenewed { // there are too many
+	if e.Kind != election.EventRenewed { // those are too many
 		c.story = append(c.story, fmt.Sprintf("%s %v token=%d reason=%v error=%v",
 			time.Now().Format("15:04:05.000"), e.Kind, e.Token, e.Reason, e.Err))
 	}
@@ -87,9 +87,9 @@ func (c *tally) count(kind election.EventKind) int {
 	return c.kinds[kind]
 }
 
-// calm is the suite with a lease that hardly a pause of a machine takes, for tests in which none is
-// to run out. A store may grant a shorter one. Where no waiters are seen, each look for one takes a
-// lease.
+// calm is the suite with a lease longer than almost any pause of a machine, for tests in which no
+// lease is to expire. A store may grant a shorter one. Where no waiters are seen, each look for one
+// takes a lease.
 func (s Suite) calm() Suite {
 	if s.recorder.report.Traits.Waiters {
 		s.Lease = max(s.Lease, min(5*s.Lease, leaseLong))
@@ -97,7 +97,7 @@ func (s Suite) calm() Suite {
 	return s
 }
 
-// newElector returns a candidate that tries again soon.
+// newElector returns a candidate that retries soon.
 func (s Suite) newElector(t testing.TB, b election.Backend, name string, o election.Options) *election.Elector {
 	t.Helper()
 	o.Lease, o.Retry, o.RetryMax, o.Clock = cmp.Or(o.Lease, s.Lease), 10*time.Millisecond, 100*time.Millisecond, s.clock
@@ -116,7 +116,7 @@ type member struct {
 	ended   <-chan error
 }
 
-// run lets a candidate campaign in the background and files its leaderships.
+// run lets a candidate campaign in the background and records its leaderships.
 func (s Suite) run(t testing.TB, h *history, b election.Backend, name string, o election.Options) *member {
 	t.Helper()
 	events := newTally()
@@ -136,14 +136,14 @@ func (s Suite) run(t testing.TB, h *history, b election.Backend, name string, o 
 	return &member{elector, events, stop, ended}
 }
 
-// end stops the member and waits until it has.
+// end stops the member and waits until it has stopped.
 func (m *member) end(t testing.TB, s Suite) {
 	t.Helper()
 	m.stop()
 	await(t, s, m.elector.ID()+" ends", m.ended)
 }
 
-// within is the context for one thing that must happen.
+// within returns the context for one thing that must happen.
 func (s Suite) within(t testing.TB) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience())
 	t.Cleanup(cancel)
@@ -170,8 +170,8 @@ func (s Suite) acquire(t testing.TB, b election.Backend, claim election.Claim) e
 	return grant
 }
 
-// acquiring acquires in the background. The grant comes unless the test ends
-// or the call is stopped before; then the channel is closed.
+// acquiring acquires in the background. The channel receives the grant, or is closed if the test
+// ends or the call is stopped first.
 func (s Suite) acquiring(t testing.TB, b election.Backend, claim election.Claim) (granted <-chan election.Grant, stop func()) {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
@@ -200,7 +200,7 @@ func (s Suite) release(t testing.TB, b election.Backend, grant election.Grant) {
 	}
 }
 
-// awaitView returns when an observer sees what is wanted.
+// awaitView returns once an observer sees what is wanted.
 func (s Suite) awaitView(t testing.TB, url, name string, want func(election.View) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), s.patience())
@@ -216,8 +216,7 @@ func (s Suite) awaitView(t testing.TB, url, name string, want func(election.View
 	t.Fatalf("the observer did not see it within %v; the last view: %s", s.patience(), last)
 }
 
-// awaitWaiting returns when an observer sees the waiter, or at once
-// where that cannot be seen.
+// awaitWaiting returns once an observer sees the waiter, or at once where waiters cannot be seen.
 func (s Suite) awaitWaiting(t testing.TB, url, name, id string) {
 	t.Helper()
 	if !s.recorder.report.Traits.Waiters {
@@ -226,7 +225,7 @@ func (s Suite) awaitWaiting(t testing.TB, url, name, id string) {
 	s.awaitView(t, url, name, func(v election.View) bool { return v.Waits(id) })
 }
 
-// awaitNobody returns when nobody leads and, as far as can be seen, waits.
+// awaitNobody returns once nobody leads and, as far as can be seen, nobody waits.
 func (s Suite) awaitNobody(t testing.TB, url, name string) {
 	t.Helper()
 	s.awaitView(t, url, name, func(v election.View) bool { return v.Leader == "" && len(v.Waiters) == 0 })

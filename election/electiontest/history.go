@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// span is the time during which somebody considered itself leader. The clock of the
-// machine makes those of several processes comparable.
+// span is the time during which a candidate considered itself the leader. The clock of the machine
+// makes the spans of several processes comparable.
 type span struct {
 	who      string
 	token    election.Token
@@ -21,7 +21,7 @@ type span struct {
 
 // history collects spans and judges them.
 type history struct {
-	clock clock.Clock // of those that lead in this process
+	clock clock.Clock // the clock of the leaders in this process
 
 	mu    sync.Mutex
 	spans []span
@@ -41,8 +41,8 @@ func (h *history) len() int {
 	return len(h.spans)
 }
 
-// sorted returns the spans in the order in which they began, or ended where they began at once: in
-// a bubble no time need pass.
+// sorted returns the spans in the order in which they began or, if they began at once, ended: in a
+// bubble no time need pass.
 func (h *history) sorted() []span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -58,8 +58,8 @@ type verdict struct {
 	wrong       []string
 }
 
-// judge finds what is wrong: two that led at once, a token that did not grow
-// from one leadership to the next.
+// judge finds what is wrong: two candidates that led at once, or a token that did not grow from
+// one leadership to the next.
 func (h *history) judge() verdict {
 	spans := h.sorted()
 	v := verdict{leaderships: len(spans)}

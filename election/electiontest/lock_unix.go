@@ -16,8 +16,8 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest/lostupdate"
 )
 
-// testLostUpdates is scenario-E01: five processes, the leader reads, changes and
-// writes, processes are stopped for longer than the lease.
+// testLostUpdates is scenario-E01 with five processes: the leader reads, changes
+// and writes, and processes are stopped for longer than the lease.
 func testLostUpdates(t *testing.T, s Suite) {
 	seconds, err := strconv.Atoi(os.Getenv(LostUpdatesVariable))
 	if err != nil {
@@ -60,7 +60,7 @@ func (o order) update(_ context.Context, lead election.Leadership) error {
 	fmt.Println("elected", uint64(lead.Token()))
 	err = w.Lead(uint64(lead.Token()), func() bool { return lead.Err() == nil })
 	if errors.Is(err, lostupdate.ErrStale) {
-		return nil // another one leads; campaign again
+		return nil // another candidate leads; campaign again
 	}
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// allBytes is as much metadata as is allowed, of all bytes, line breaks and what is not
-// UTF-8 among them.
+// allBytes returns as much metadata as is allowed, with all byte values, including line
+// breaks and bytes that are not UTF-8.
 func allBytes() []byte {
 	metadata := make([]byte, election.MetadataMax)
 	for i := range metadata {
@@ -19,7 +19,8 @@ func allBytes() []byte {
 	return metadata
 }
 
-// sees is a view with a leader and waiters that say of themselves what is given.
+// sees returns a function that reports whether a view has this leader and these waiters,
+// with their metadata.
 func sees(traits election.Traits, leader election.Waiter, waiters ...election.Waiter) func(election.View) bool {
 	return func(v election.View) bool {
 		if v.Err != nil || v.Leader != leader.ID || !bytes.Equal(v.Metadata, leader.Metadata) {
@@ -31,10 +32,9 @@ func sees(traits election.Traits, leader election.Waiter, waiters ...election.Wa
 	}
 }
 
-// testMetadata lets candidates say something of themselves, which must be seen as they
-// said it: of the leader and of waiters, over renewals and heartbeats, after a request, a
-// transfer and a release; what they say in the next campaign; and nothing of one that
-// says nothing.
+// testMetadata gives candidates metadata, which must be seen unchanged: the leader's and
+// the waiters', across renewals and heartbeats, after a request, a transfer and a
+// release; the metadata of the next campaign; and none for a candidate that has none.
 func testMetadata(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend := s.Open(t, url)
@@ -56,7 +56,7 @@ func testMetadata(t *testing.T, s Suite) {
 		s.awaitRenewals(t, first, 2)
 	}
 	if _, ok := backend.(election.Nominator); ok {
-		s.handOver(t, second, first) // which may have lost the lead on a busy machine
+		s.handOver(t, second, first) // second may have lost the lead on a busy machine
 		s.awaitView(t, url, "metadata", sees(traits, a, b))
 		s.handOver(t, first, second)
 		s.awaitView(t, url, "metadata", sees(traits, b, a))
@@ -78,7 +78,7 @@ func testMetadata(t *testing.T, s Suite) {
 	s.verify(t, h, -1)
 }
 
-// awaitRenewals returns when a member has renewed so many times more.
+// awaitRenewals returns once a member has renewed this many more times.
 func (s Suite) awaitRenewals(t testing.TB, m *member, more int) {
 	t.Helper()
 	before, ctx := m.events.count(election.EventRenewed), s.within(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// mutants lists which test of the suite finds each, and what its finding contains.
+// mutants lists which test of the suite finds each mutant, and what its finding contains.
 var mutants = []struct{ name, suite, test, finding, what string }{
 	{"guardian-does-not-kill", "TestMutantOfARun", "FrozenRunKeepsNoCommandAlive", "led beside",
 		"the guardian's signals reach nobody"},
@@ -33,7 +33,7 @@ var mutants = []struct{ name, suite, test, finding, what string }{
 		"a lease counts from the answer, not from the request"},
 }
 
-// TestMain makes this process a mutant, if it is to be one: a guardian, or the run
+// TestMain makes this process a mutant if it is meant to be one: a guardian, or the run
 // around it, whose signals reach nobody.
 func TestMain(m *testing.M) {
 	guardian := len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg
@@ -82,12 +82,12 @@ func TestMutantOfARun(t *testing.T) {
 // fastTicks lets sessions expire soon.
 func fastTicks(config *server.Config) { config.TickTime = 100 * time.Millisecond }
 
-// triesMax bounds the runs of the suite with one bug. On a busy machine a lease can run
-// out before the strike, and what is left then shows nothing of the bug.
+// triesMax limits the runs of the suite with one bug. On a busy machine a lease can
+// expire before the strike, and the rest then reveals nothing of the bug.
 const triesMax = 5
 
-// TestSuiteFindsMutants runs the suite with each bug in a process of its own, until
-// it has found the bug.
+// TestSuiteFindsMutants runs the suite with each bug in a process of its own until it
+// has found the bug.
 func TestSuiteFindsMutants(t *testing.T) {
 	for _, one := range mutants {
 		t.Run(one.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestSuiteFindsMutants(t *testing.T) {
 	}
 }
 
-// Of seccomp(2), its programs, and limits; package syscall has none of them.
+// Constants of seccomp(2), its programs, and limits; package syscall has none of them.
 const (
 	seccompSetModeFilter = 1
 	seccompTSync         = 1
@@ -121,16 +121,15 @@ const (
 	rlimitSigPending     = 11
 )
 
-// denyTimers lets the kernel make no timers of the POSIX kind, here and for what this
-// process starts.
+// denyTimers makes the kernel create no POSIX timers for this process and those that it starts.
 func denyTimers() {
 	if err := syscall.Setrlimit(rlimitSigPending, &syscall.Rlimit{}); err != nil {
 		panic(err)
 	}
 }
 
-// loseSignals makes kill(2) and pidfd_send_signal(2) do nothing and succeed, in
-// this process and all that it starts.
+// loseSignals makes kill(2) and pidfd_send_signal(2) do nothing and succeed, in this
+// process and all that it starts.
 func loseSignals() {
 	seccomp := map[string]uintptr{"amd64": 317, "arm64": 277}[runtime.GOARCH]
 	load := syscall.BPF_LD | syscall.BPF_W | syscall.BPF_ABS

@@ -14,7 +14,7 @@ func (s Suite) operator(t testing.TB, url string) election.Operator {
 	return s.Open(t, url).(election.Operator)
 }
 
-// testRequests asks the leader through the store to resign and to hand over.
+// testRequests asks the leader, through the store, to resign and to hand over.
 func testRequests(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	op := s.operator(t, url)
@@ -42,7 +42,7 @@ func testRequests(t *testing.T, s Suite) {
 		return over
 	})
 	s.recorder.sampleMs(FigureRequest, s.clock.Now().Sub(asked))
-	// What was asked of a leadership that is over is of no concern to this one.
+	// A request to a leadership that is over does not concern this one.
 	_ = op.Ask(s.within(t), "asked", election.Request{Token: first})
 	if _, nominates := op.(election.Nominator); nominates {
 		s.askTransfer(t, op, url, leader, other)
@@ -56,8 +56,8 @@ func testRequests(t *testing.T, s Suite) {
 	s.verify(t, h, -1)
 }
 
-// askAgain asks for a transfer to one that cannot warm up, and for the very same
-// when it can.
+// askAgain asks for a transfer to a candidate that cannot warm up, and repeats the
+// very same request when it can.
 func (s Suite) askAgain(t *testing.T, h *history, op election.Operator, url string, leader *member) {
 	t.Helper()
 	w := warmer{clock: s.clock, fail: errors.New("it cannot get ready")}
@@ -81,7 +81,7 @@ func (s Suite) askAgain(t *testing.T, h *history, op election.Operator, url stri
 	broken.end(t, s)
 }
 
-// ask asks for something of the election "asked".
+// ask makes a request in the election "asked".
 func (s Suite) ask(t testing.TB, op election.Operator, request election.Request) {
 	t.Helper()
 	if err := op.Ask(s.within(t), "asked", request); err != nil {
@@ -89,7 +89,7 @@ func (s Suite) ask(t testing.TB, op election.Operator, request election.Request)
 	}
 }
 
-// askTransfer asks for the other one, until the store knows of it.
+// askTransfer asks for the other candidate until the store knows of it.
 func (s Suite) askTransfer(t testing.TB, op election.Operator, url string, leader, other *member) {
 	t.Helper()
 	s.awaitWaiting(t, url, "asked", other.elector.ID())
@@ -100,7 +100,7 @@ func (s Suite) askTransfer(t testing.TB, op election.Operator, url string, leade
 	s.awaitView(t, url, "asked", func(v election.View) bool { return v.Leader == other.elector.ID() })
 }
 
-// testHistory lets leaderships end in all ways and compares what is remembered.
+// testHistory lets leaderships end in all ways, and compares what is remembered.
 func testHistory(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	op := s.operator(t, url)
@@ -139,7 +139,7 @@ func testHistory(t *testing.T, s Suite) {
 	if !s.InMemory {
 		e := s.startProcess(t, h, order{URL: url, Election: "history", ID: "e"})
 		token = e.awaitElected()
-		// Where members tell each other, one that is killed at once has told nobody.
+		// Where members inform each other, a leader that is killed at once has informed nobody.
 		for view, err := range op.(election.Backend).Observe(s.within(t), "history") {
 			if err == nil && view.Token == token {
 				break

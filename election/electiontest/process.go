@@ -21,32 +21,33 @@ import (
 )
 
 // candidateEnv carries the order of a candidate process. The suite starts the
-// test binary itself with it.
+// test binary itself with this variable.
 const candidateEnv = "CONCLAVE_ELECTIONTEST_CANDIDATE"
 
-// order says what a candidate process is to do.
+// order describes what a candidate process is to do.
 type order struct {
 	URL, Election, ID string
 	Lease             time.Duration
 	Priority          int
-	// WarmFor is how long it takes to warm up; below zero for ever.
+	// WarmFor is how long it takes to warm up; forever if negative.
 	WarmFor time.Duration
-	// Registers is where a leader updates registers, empty if it does not.
+	// Registers is where a leader updates registers; empty if it does not.
 	Registers string
-	// Acts is where the command of a leader writes down each thing that it
-	// does; then the process is a run, with a guardian. Empty: it leads itself.
+	// Acts is the file in which the command of a leader writes down each thing
+	// that it does; the process is then a run, with a guardian. If empty, the
+	// process leads itself.
 	Acts string
-	// Unread: nobody reads what the process writes, until drain.
+	// Unread: nobody reads what the process writes, until drain is called.
 	Unread bool
 }
 
-// Main runs the tests, or a candidate if this process was started as one. Call
-// it from TestMain: it returns the exit code.
+// Main runs the tests, or a candidate if this process was started as one. It
+// returns the exit code. Call it from TestMain:
 //
 //	func TestMain(m *testing.M) { os.Exit(electiontest.Main(m, open)) }
 //
-// Open opens the backend in a candidate process; url is what Suite.URL gave. A
-// candidate with a command starts this binary twice more, as supervise does.
+// Open opens the backend in a candidate process; url is what Suite.URL returned.
+// A candidate with a command starts this binary twice more, as supervise does.
 func Main(m *testing.M, open func(url string) (election.Backend, error)) int {
 	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
 		return supervise.Guardian()
@@ -71,10 +72,9 @@ func Main(m *testing.M, open func(url string) (election.Backend, error)) int {
 	return candidate(o, backend)
 }
 
-// candidate campaigns until its standard input ends, and tells on its standard
-// output when it leads and until when it led. The input may say
-// "resign", "transfer ID", "cut" (no call of the store returns any more) and
-// "heal".
+// candidate campaigns until its standard input ends, and reports on its standard
+// output when it leads and until when it led. The input may contain "resign",
+// "transfer ID", "cut" (no call of the store returns any longer) and "heal".
 func candidate(o order, backend election.Backend) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -111,7 +111,7 @@ func candidate(o order, backend election.Backend) int {
 	return 0
 }
 
-// cutter is a way to the store that can be cut.
+// cutter is a link to the store that can be partitioned.
 type cutter interface {
 	Cut()
 	Heal()
@@ -132,7 +132,7 @@ func obey(ctx context.Context, elector *election.Elector, link cutter, line stri
 	case "heal":
 		link.Heal()
 		if store, ok := link.(*Faulty); ok {
-			_ = store.clear(ctx) // else nobody leads any more, which the test sees
+			_ = store.clear(ctx) // otherwise nobody leads any longer, which the test notices
 		}
 		return
 	}
@@ -145,7 +145,7 @@ func obey(ctx context.Context, elector *election.Elector, link cutter, line stri
 
 func (o order) tell(e election.Event) {
 	if o.Unread {
-		fmt.Fprintln(os.Stderr, o.ID, e.Kind) // as a log of everything does
+		fmt.Fprintln(os.Stderr, o.ID, e.Kind) // like any program's log
 	}
 	if e.Err != nil {
 		fmt.Fprintln(os.Stderr, o.ID, e.Kind, e.Err)
@@ -155,7 +155,7 @@ func (o order) tell(e election.Event) {
 	}
 }
 
-// warm takes its time and tells when it is done.
+// warm takes its time and reports when it is done.
 func (o order) warm(ctx context.Context) error {
 	fmt.Println("warming")
 	var done <-chan time.Time
@@ -171,8 +171,8 @@ func (o order) warm(ctx context.Context) error {
 	}
 }
 
-// serve asks the leadership as often as it can whether it holds, so that the
-// last yes is known even across a freeze.
+// serve asks as often as it can whether the leadership holds, so that the time
+// of the last yes is known even across a pause of the process.
 func serve(_ context.Context, lead election.Leadership) error {
 	fmt.Println("elected", uint64(lead.Token()), int64(clock.Now()))
 	last := clock.Now()
@@ -191,7 +191,7 @@ func serve(_ context.Context, lead election.Leadership) error {
 	return nil
 }
 
-// process is a candidate process seen from the suite.
+// process is a candidate process as the suite sees it.
 type process struct {
 	t       testing.TB
 	suite   Suite
@@ -200,10 +200,10 @@ type process struct {
 	command *exec.Cmd
 	stdin   io.WriteCloser
 	ended   chan struct{}
-	drain   func() // begins to read what the process writes
+	drain   func() // starts to read what the process writes
 
-	// What it has told: tokens, answers to what it was asked ("" for done),
-	// and that it campaigns, warms up and has warmed up.
+	// What it has reported: tokens, answers to requests ("" for done), and that
+	// it campaigns, warms up and has warmed up.
 	elected     chan election.Token
 	answers     chan string
 	campaigning chan struct{}
@@ -214,7 +214,7 @@ type process struct {
 	open *span
 }
 
-// toldMax bounds what a process may tell before anybody asks for it.
+// toldMax limits what a process may report before anybody asks for it.
 const toldMax = 10000
 
 func (s Suite) startProcess(t testing.TB, h *history, o order) *process {
@@ -243,7 +243,7 @@ func (s Suite) startProcess(t testing.TB, h *history, o order) *process {
 	return p
 }
 
-// fillUp writes into a pipe until it takes no more, lines that mean nothing.
+// fillUp writes meaningless lines into a pipe until it takes no more.
 func fillUp(t testing.TB, pipe *os.File) {
 	t.Helper()
 	for {
@@ -256,7 +256,7 @@ func fillUp(t testing.TB, pipe *os.File) {
 	}
 }
 
-// command returns how to start a candidate process.
+// command returns the command of a candidate process.
 func (s Suite) command(t testing.TB, o order) *exec.Cmd {
 	o.Lease = s.Lease
 	text, err := json.Marshal(o)
@@ -276,7 +276,7 @@ func (p *process) read(stdout io.Reader) {
 	}
 }
 
-// file files one line.
+// file processes one line of the output.
 func (p *process) file(line string) {
 	verb, rest, _ := strings.Cut(line, " ")
 	var token uint64
@@ -305,7 +305,7 @@ func (p *process) file(line string) {
 	}
 }
 
-// close files the span that is open. The caller holds the mutex.
+// close closes the span that is open. The caller holds the mutex.
 func (p *process) close(to clock.Instant) {
 	if p.open != nil {
 		p.open.to = to
@@ -320,7 +320,7 @@ func (p *process) awaitElected() election.Token {
 	return await(p.t, p.suite, p.id+" is elected", p.elected)
 }
 
-// awaitWaiting returns when the candidate waits, as far as can be seen.
+// awaitWaiting returns once the candidate waits, as far as can be seen.
 func (p *process) awaitWaiting(url, name string) {
 	p.t.Helper()
 	await(p.t, p.suite, p.id+" campaigns", p.campaigning)
@@ -351,12 +351,11 @@ func (p *process) kill() {
 	p.close(before)
 }
 
-// stop lets the process end in good order.
+// stop lets the process end gracefully.
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	<-p.ended
 }
 
-// ask tells the process to "resign" or "transfer ID"; the answer comes in
-// answers.
+// ask tells the process to "resign" or "transfer ID"; the answer arrives in answers.
 func (p *process) ask(what string) { _, _ = io.WriteString(p.stdin, what+"\n") }

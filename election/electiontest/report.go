@@ -23,11 +23,11 @@ const ReportsVariable = "CONCLAVE_REPORTS"
 // machines that are busier than the suites expect.
 const LeaseVariable = "CONCLAVE_SUITE_LEASE"
 
-// LostUpdatesVariable names the environment variable that asks for the
-// experiment with pauses and says how many seconds it takes, at least.
+// LostUpdatesVariable names the environment variable that requests the experiment with pauses,
+// and says how many seconds it takes at least.
 const LostUpdatesVariable = "CONCLAVE_LOST_UPDATES_SECONDS"
 
-// Report is the result of a run of the suite, and what the backend promises.
+// Report is the result of a run of the suite, with what the backend promises.
 type Report struct {
 	// Suite is the name of the Go test that ran it.
 	Suite string `json:"suite"`
@@ -35,24 +35,24 @@ type Report struct {
 	Store string `json:"store,omitempty"`
 	// Date is the day of the run.
 	Date string `json:"date"`
-	// Traits are those of the backend.
+	// Traits are the backend's traits.
 	Traits election.Traits `json:"traits"`
-	// Nominator and Operator: the backend is one.
+	// Nominator and Operator report whether the backend is one.
 	Nominator bool `json:"nominator"`
 	Operator  bool `json:"operator"`
 	// LeaseMs is the lease that was tested with.
 	LeaseMs int64 `json:"leaseMs"`
-	// Tests in their order.
+	// Tests are the tests in their order.
 	Tests []TestResult `json:"tests"`
-	// Leaderships is how many were judged; OverlapMaxMs the longest time in
-	// which two considered themselves leaders at once; TokensBack how many tokens were not
-	// higher than the one before.
+	// Leaderships is how many leaderships were judged; OverlapMaxMs is the longest time in which
+	// two candidates considered themselves leaders at once; TokensBack is how many tokens were
+	// not higher than the previous one.
 	Leaderships  int     `json:"leaderships"`
 	OverlapMaxMs float64 `json:"overlapMaxMs"`
 	TokensBack   int     `json:"tokensBack"`
-	// LostUpdates is the outcome of the experiment with pauses, nil without.
+	// LostUpdates is the outcome of the experiment with pauses, nil if it was not run.
 	LostUpdates *lostupdate.Result `json:"lostUpdates,omitempty"`
-	// Figures by name; the name says the unit.
+	// Figures are the figures by name; the name contains the unit.
 	Figures map[string]Figure `json:"figures"`
 }
 
@@ -65,7 +65,7 @@ type TestResult struct {
 	LeftOut string `json:"leftOut,omitempty"`
 }
 
-// Figure sums up what was measured several times.
+// Figure sums up several measurements.
 type Figure struct {
 	Count  int     `json:"count"`
 	Median float64 `json:"median"`
@@ -123,7 +123,7 @@ func (r *recorder) sampleMs(name string, value time.Duration) {
 	r.sample(name, float64(value)/float64(time.Millisecond))
 }
 
-// judged adds what a history has shown.
+// judged adds the verdict on a history.
 func (r *recorder) judged(v verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

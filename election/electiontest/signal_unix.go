@@ -10,7 +10,7 @@ import (
 // freeze stops the process, as a debugger or a full hypervisor does.
 func (p *process) freeze() { _ = p.command.Process.Signal(syscall.SIGSTOP) }
 
-// thaw lets it go on.
+// thaw lets the process go on.
 func (p *process) thaw() { _ = p.command.Process.Signal(syscall.SIGCONT) }
 
 // freeze stops any process until the end of the test.

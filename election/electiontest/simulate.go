@@ -18,21 +18,20 @@ import (
 
 // Simulation makes candidates compete for one election in virtual time: clocks run at different
 // rates, up to the full allowed drift; links to the store delay and lose requests and answers,
-// deliver them late and are cut. Every leadership is held to the last moment of its deadline. In
-// real time no two may overlap, and tokens must grow.
+// deliver them late and are partitioned. Every leadership is held to the last moment of its
+// deadline. In real time, no two may overlap, and tokens must grow.
 type Simulation struct {
-	// Begin starts a store, in the bubble of virtual time. It returns how a
-	// candidate opens its backend, over a link of its own and counting on a
-	// clock of its own.
+	// Begin starts a store, in the bubble of virtual time. It returns a function with which a
+	// candidate opens its backend, over a link of its own and with a clock of its own.
 	Begin func() (open func(*BadLink) election.Backend)
-	// Meddle, if not nil, is called now and then while elections go on, as an
-	// operator would do something to the store.
+	// Meddle, if not nil, is called now and then while elections go on, and does something to the
+	// store as an operator would.
 	Meddle func(rng *rand.Rand)
 	// Damage says that Meddle removes what the store must not lose. Then leaderships may overlap,
 	// but tokens must still grow.
 	Damage bool
-	// Elections is how many to simulate, in runs of 500. Candidates is how
-	// many take part, default 5.
+	// Elections is how many elections to simulate, in runs of 500. Candidates is how many
+	// candidates take part, by default 5.
 	Elections, Candidates int
 }
 
@@ -40,11 +39,11 @@ const (
 	simulationRun   = 500
 	simulationLease = time.Second
 	simulationName  = "simulated"
-	// stallPerElection is many times what an election takes, cut links included.
+	// stallPerElection is many times what an election takes, including partitions.
 	stallPerElection = time.Minute
 )
 
-// Simulate runs the simulation with seeds from the first one on.
+// Simulate runs the simulation with consecutive seeds.
 func Simulate(t *testing.T, s Simulation) {
 	if s.Candidates == 0 {
 		s.Candidates = 5
@@ -65,23 +64,23 @@ func Simulate(t *testing.T, s Simulation) {
 // being the correct one.
 func VirtualClock(rate float64) clock.Clock { return bubble.Clock(rate) }
 
-// BadLink is the way of one candidate to the store, in a simulation.
+// BadLink is the link from one candidate to the store in a simulation.
 type BadLink struct {
-	// Clock is that of the candidate.
+	// Clock is the candidate's clock.
 	Clock clock.Clock
 
 	mu  sync.Mutex
 	rng *rand.Rand
 	cut time.Time // until when nothing passes
-	// asked is when the request began whose answer came last.
+	// asked is when the request began whose answer arrived last.
 	asked time.Time
 }
 
 // ErrLink is the error of a call whose request or answer was lost.
 var ErrLink = errors.New("electiontest: the request or its answer was lost")
 
-// Pass makes a call over the link: it has its effect after a delay, once or not
-// at all, also when the caller does not wait any more.
+// Pass makes a call over the link: it has its effect after a delay, once or not at all, even when
+// the caller no longer waits.
 func (l *BadLink) Pass(ctx context.Context, call func()) error {
 	asked := time.Now()
 	l.mu.Lock()
@@ -111,7 +110,7 @@ func (l *BadLink) Pass(ctx context.Context, call func()) error {
 	return nil
 }
 
-// answered returns when the request began whose answer came last.
+// answered returns when the request began whose answer arrived last.
 func (l *BadLink) answered() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -163,12 +162,12 @@ type simulationRound struct {
 	past []simulated
 }
 
-// simulated is a time during which a candidate considered itself leader.
+// simulated is a time during which a candidate considered itself the leader.
 type simulated struct {
 	who      string
 	token    election.Token
 	from, to time.Time
-	// asked is when the request began that the store granted. It had read the wall
+	// asked is when the request began that the store granted. The candidate had read the wall
 	// clock by then.
 	asked time.Time
 }
@@ -205,7 +204,7 @@ func (r *simulationRound) play(t *testing.T, seed uint64) {
 	if !stalled.Stop() {
 		t.Errorf("seed %d: %d leaderships in %d times %v: the election has stalled", seed, len(r.past), r.want, stallPerElection)
 	}
-	time.Sleep(time.Minute) // what is late arrives
+	time.Sleep(time.Minute) // whatever is late arrives
 }
 
 // lead leads for a while, or to the very last moment.
@@ -242,7 +241,7 @@ func (r *simulationRound) judge(t *testing.T, seed uint64) {
 		before, after := r.past[i-1], r.past[i]
 		beside := after.from.Before(before.to)
 		if r.Damage && after.asked.Before(before.to) {
-			continue // granted in one order, told in another
+			continue // granted in one order, reported in the other
 		}
 		if beside {
 			t.Errorf("seed %d: %s (token %d) led beside %s (token %d) for %v", seed, after.who, after.token,

@@ -14,7 +14,7 @@ var elections = flag.Int("elections", 2000, "how many elections a simulation sim
 
 // remote is a candidate's backend on a store that expires leases by its own
 // clock, as etcd, Consul, ZooKeeper and the leases of Azure do. A grant is
-// proved by a renewal whose sending this candidate's clock has seen.
+// proved by a renewal that this candidate sent at a time known by its own clock.
 type remote struct {
 	*electiontest.Store
 	link *electiontest.BadLink

@@ -14,9 +14,9 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Store is a store of leases in memory, the simplest correct backend: the reference for the
-// suite, and a backend for tests of programs that elect. When a lease has run out, it grants it
-// at once to the successor, or to the candidate that the holder has nominated.
+// Store is a store of leases in memory, the simplest correct backend: the reference for the suite,
+// and a backend for tests of programs that elect. When a lease expires, the store grants the
+// election at once to the successor, or to the candidate that the holder has nominated.
 type Store struct {
 	clock clock.Clock
 
@@ -27,7 +27,7 @@ type Store struct {
 
 // lease is one election in a Store.
 type lease struct {
-	holder  election.Claim // zero Nonce: nobody
+	holder  election.Claim // an empty Nonce means nobody
 	token   election.Token
 	expires clock.Instant
 	since   time.Time
@@ -45,7 +45,7 @@ type nominee struct {
 	err    error  // what it returned
 }
 
-// NewStore returns an empty store that uses the given clock; nil is that of this machine.
+// NewStore returns an empty store that uses the given clock; nil is the clock of this machine.
 func NewStore(c clock.Clock) *Store {
 	if c == nil {
 		c = clock.System()
@@ -53,7 +53,7 @@ func NewStore(c clock.Clock) *Store {
 	return &Store{clock: c, elections: make(map[string]*lease), changed: make(chan struct{})}
 }
 
-// Traits says: exclusive, with expiry and a queue.
+// Traits returns the store's traits: exclusive, with expiry and a queue.
 func (s *Store) Traits() election.Traits {
 	return election.Traits{Name: "memory", Exclusive: true, Expires: true, Waiters: true, LeaseMin: 10 * time.Millisecond,
 		Guarantees: election.Guarantees{
@@ -64,7 +64,7 @@ func (s *Store) Traits() election.Traits {
 		}}
 }
 
-// at returns the election, after what has run out has been taken away.
+// at returns the election, after removing what has expired.
 func (s *Store) at(name string) *lease {
 	l := s.elections[name]
 	if l == nil {
@@ -93,7 +93,7 @@ func (s *Store) vacate(l *lease, reason election.Reason) {
 	s.tell()
 }
 
-// next returns the nonce of the claim that the grant is due to.
+// next returns the nonce of the claim to which the grant is due.
 func (l *lease) next() string {
 	if l.nominee.warmed && slices.ContainsFunc(l.queue, isClaim(l.nominee.nonce)) {
 		return l.nominee.nonce
@@ -105,10 +105,10 @@ func isClaim(nonce string) func(election.Claim) bool {
 	return func(c election.Claim) bool { return c.Nonce == nonce }
 }
 
-// errReleased ends an Acquire whose claim was released meanwhile.
+// errReleased ends an Acquire whose claim was released in the meantime.
 var errReleased = errors.New("the claim was released while it waited")
 
-// Acquire waits.
+// Acquire waits until the claim is granted.
 func (s *Store) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,11 +156,11 @@ func (s *Store) leave(l *lease, nonce string) {
 	s.tell()
 }
 
-// inform lets the holder ask for news.
+// inform tells the holder that there is news.
 func (l *lease) inform() {
 	select {
 	case l.news <- struct{}{}:
-	default: // it has been told already
+	default: // it has already been informed
 	}
 }
 
@@ -206,7 +206,7 @@ func (s *Store) held(grant election.Grant) (*lease, error) {
 	return l, nil
 }
 
-// Renew makes the lease begin again.
+// Renew restarts the lease.
 func (s *Store) Renew(_ context.Context, grant election.Grant) (election.Grant, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *Store) Renew(_ context.Context, grant election.Grant) (election.Grant, 
 	return grant, nil
 }
 
-// Release takes the claim out, wherever it is.
+// Release removes the claim, wherever it is.
 func (s *Store) Release(_ context.Context, grant election.Grant) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +267,7 @@ func (s *Store) Nominate(ctx context.Context, grant election.Grant, id string) e
 	}
 }
 
-// warm lets a nominee warm up and notes what came of it.
+// warm lets a nominee warm up and records the outcome.
 func (s *Store) warm(ctx context.Context, l *lease, claim election.Claim) {
 	var err error
 	if claim.Warm != nil {
@@ -281,7 +281,7 @@ func (s *Store) warm(ctx context.Context, l *lease, claim election.Claim) {
 	}
 }
 
-// Elections returns the names of those that were ever led.
+// Elections returns the names of all elections that ever had a leader.
 func (s *Store) Elections(context.Context) ([]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -289,14 +289,14 @@ func (s *Store) Elections(context.Context) ([]string, error) {
 	return slices.DeleteFunc(names, func(name string) bool { return s.elections[name].token == 0 }), nil
 }
 
-// History returns what is remembered.
+// History returns the leaderships that are remembered.
 func (s *Store) History(_ context.Context, name string) ([]election.Tenure, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.at(name).history), nil
 }
 
-// Ask leaves a request for the leader, which is told of it at once.
+// Ask leaves a request for the leader, which is informed at once.
 func (s *Store) Ask(_ context.Context, name string, request election.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

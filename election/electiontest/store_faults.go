@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// testDeleted deletes the election under its leader (scenario-E10), and under nobody:
-// its tokens grow on (scenario-E12).
+// testDeleted deletes the election while it has a leader (scenario-E10) and while it
+// has none: its tokens keep growing (scenario-E12).
 func testDeleted(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	elector := s.newElector(t, s.Open(t, url), "deleted", election.Options{Once: true, ID: "a"})
@@ -56,8 +56,8 @@ func testRestarted(t *testing.T, s Suite) {
 	s.verify(t, h, -1)
 }
 
-// testLeft counts what the store keeps after candidates have come and gone:
-// no more than after the first one.
+// testLeft counts what the store keeps after candidates have come and gone: no more
+// than after the first one.
 func testLeft(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	round := func() {

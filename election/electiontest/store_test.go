@@ -31,11 +31,11 @@ func TestMemoryStorePassesTheSuite(t *testing.T) {
 	electiontest.Run(t, s)
 }
 
-// mutantEnv names the bug that is put into this process and those it starts.
+// mutantEnv names the bug in this process and those that it starts.
 const mutantEnv = "CONCLAVE_ELECTIONTEST_MUTANT"
 
-// fromAnswer is a backend with a bug, on a store that can be slow: its leases
-// count from the answer.
+// fromAnswer is a backend with a bug, on a store that can be slow: its leases count
+// from the arrival of the answer.
 type fromAnswer struct{ *electiontest.Faulty }
 
 func (f fromAnswer) Slow(by time.Duration) { f.Delay("acquire", by) }
@@ -54,7 +54,7 @@ func (f fromAnswer) Acquire(ctx context.Context, claim election.Claim) (election
 }
 
 // TestClaimThatIsReleasedWhileItWaitsIsNotGranted: its place in the queue is gone, and
-// the holder leaves before it has found that.
+// the holder leaves before the claim has noticed.
 func TestClaimThatIsReleasedWhileItWaitsIsNotGranted(t *testing.T) {
 	s := electiontest.NewStore(nil)
 	claim := func(id string) election.Claim {

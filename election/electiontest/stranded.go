@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// testStranded lets the connections of a waiting candidate die silently,
-// while new ones work: it must find out by itself, and lead when its turn comes.
-// Then the same is done to the leader: it leads on, or is told in time.
+// testStranded makes the connections of a waiting candidate die silently while
+// new ones work: it must notice by itself, and lead when its turn comes. Then
+// the same happens to the leader: it leads on, or is told in time.
 func testStranded(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend, link := s.strandable(t, url)

@@ -1,15 +1,15 @@
 package electiontest
 
-// Strike is a fault that the suite brings about on purpose.
+// Strike is a fault that the suite causes on purpose.
 type Strike struct {
-	// Name is for people, Test the test of the suite, Done what is done.
+	// Name is for people, Test is the test of the suite, Done is what it does.
 	Name, Test, Done string
-	// Figure is what is measured, empty if nothing is; Means what it is.
+	// Figure is what is measured, empty if nothing is; Means explains it.
 	Figure, Means string
 }
 
-// Strikes lists the faults, for reports: candidates, user code, the parts of
-// `conclave run`, the store and the way to it.
+// Strikes lists the faults, for reports: in candidates, user code, the parts of
+// `conclave run`, the store and the link to it.
 var Strikes = []Strike{
 	{"holder killed", "HolderKilledHandsOverWithAHigherToken", "kill -9 of the leader's process",
 		FigureKill, "until the next one leads"},

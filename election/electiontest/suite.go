@@ -1,19 +1,19 @@
 // Package electiontest is the suite that every election backend passes.
 //
 // Given a way to open a backend, it runs the same tests with the same faults on each: holders
-// killed and frozen (real processes: the suite starts the test binary again), runs of a command
-// whose guardian is frozen or whose pipes are full, user code that blocks and panics, replies
-// lost and late, links cut, stores that are slow or confirm nothing, release races, a hundred
+// killed and paused (real processes: the suite starts the test binary again), runs of a command
+// whose guardian is paused or whose pipes are full, user code that blocks and panics, replies lost
+// and late, links partitioned, stores that are slow or confirm nothing, release races, a hundred
 // candidates, tokens over thousands of elections, observers, hand-over to a chosen candidate,
-// operators, health; Strikes lists the faults. It checks what must always hold: no two lead at
-// the same time, tokens grow, one loss follows every election.
+// operators, and health; Strikes lists the faults. It checks what must always hold: no two
+// candidates lead at the same time, tokens grow, and one loss follows every election.
 //
 // What a backend does not offer (Traits, Nominator, Operator) is not tested, and the report of
 // the run says so. The report is a JSON file in the directory that the environment variable
 // CONCLAVE_REPORTS names.
 //
-// It also has a store in memory (Store) and faults on call around any backend
-// (Faulty), for tests of programs that elect.
+// The package also has a store in memory (Store), and a wrapper around any backend that fails on
+// demand (Faulty), for tests of programs that elect.
 package electiontest
 
 import (
@@ -26,37 +26,37 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Suite says how to reach the backend under test.
+// Suite describes how to reach the backend under test.
 type Suite struct {
 	// Open opens a backend as another process would, all on the same store. It registers the
 	// closing of the backend with t.Cleanup.
 	Open func(t testing.TB, url string) election.Backend
 	// URL returns the address of an empty store, for Open and for Main.
 	URL func(t testing.TB) string
-	// OpenCut opens a backend whose link to the store can be cut for good, so that nothing of it
-	// reaches the store any more, including what the backend does by itself to stay alive. If
-	// nil, the suite uses Proxy, or without one cuts only the calls.
+	// OpenCut opens a backend whose link to the store can be cut for good, so that nothing from it
+	// reaches the store any longer, including what the backend does by itself to stay alive. If
+	// nil, the suite uses Proxy, or cuts only the calls if there is no Proxy.
 	OpenCut func(t testing.TB, url string) (backend election.Backend, cut func())
 	// Proxy returns another address of the same store, on a link of its own that can be cut and
-	// whose traffic is counted. Nil if there is none.
+	// whose traffic is counted. It is nil if there is none.
 	Proxy func(t testing.TB, url string) (proxied string, link Link)
-	// OpenTroubled opens a backend whose store can be troubled, where there is
-	// no Proxy: a slow disk, for example. Nil: the calls of the backend.
+	// OpenTroubled opens a backend whose store can be disturbed where there is no Proxy, for
+	// example by a slow disk. If nil, the calls of the backend are disturbed.
 	OpenTroubled func(t testing.TB, url string) (election.Backend, Trouble)
-	// Connected: what OpenTroubled returns is a Stranding, too.
+	// Connected says that what OpenTroubled returns is also a Stranding.
 	Connected bool
 	// Delete removes everything that the store keeps of an election, as an operator might. Nil
 	// skips its test.
 	Delete func(t testing.TB, url, election string)
-	// Held reports whether nobody can use the store because somebody is in the middle of a write.
-	// A candidate that is frozen at that moment would block all others, so the suite then freezes
+	// Held reports whether nobody can use the store because somebody is in the middle of a write. A
+	// candidate that is paused at that moment would block all others, so the suite then pauses
 	// none. Nil if the store itself never waits for a candidate.
 	Held func(t testing.TB, url string) bool
 	// Left counts what the store keeps of candidates: sessions, leases, keys of the waiters. Nil
 	// skips its test.
 	Left func(t testing.TB, url string) int
-	// Restart kills the store and starts it again with what it keeps on disk. Nil skips its test;
-	// a store that forgets does so.
+	// Restart kills the store and starts it again with what it keeps on disk. If nil, its test is
+	// skipped, as for a store that forgets.
 	Restart func(t testing.TB, url string)
 	// Store is the name and version of the store, for the report.
 	Store string
@@ -65,10 +65,11 @@ type Suite struct {
 	Lease time.Duration
 	// Elections is the number of elections over which tokens are compared. Default 2000.
 	Elections int
-	// InMemory leaves out what needs a second process.
+	// InMemory leaves out the tests that need a second process.
 	InMemory bool
 	// Virtual runs each test in a bubble of testing/synctest, where no machine is too slow. URL and
-	// Open are called in it: nothing waits outside, and what has a clock counts on VirtualClock(1).
+	// Open are called in the bubble: nothing waits outside, and whatever has a clock uses
+	// VirtualClock(1).
 	Virtual bool
 
 	clock    clock.Clock
@@ -80,27 +81,27 @@ type Link interface {
 	// Cut lets nothing through in either direction, but closes nothing; Heal ends it.
 	Cut()
 	Heal()
-	// CutReplies lets only requests through: they are carried out, and nobody
-	// is told. Delay makes requests and replies arrive later. Heal ends both.
+	// CutReplies lets only requests through: they are carried out, but nobody learns of it. Delay
+	// makes requests and replies arrive later. Heal ends both.
 	CutReplies()
 	Delay(requests, replies time.Duration)
 	Stranding
-	// Replies is how many pieces have come from the store so far, and how
-	// many bytes: a candidate that got one was woken.
+	// Replies returns how many pieces have arrived from the store so far, and how many bytes: a
+	// candidate that got a piece was woken.
 	Replies() (pieces, bytes int64)
 }
 
-// Stranding is a way to a store, or to others, over connections.
+// Stranding is a link to a store, or to other members, over connections.
 type Stranding interface {
-	// Strand makes the existing connections fail silently: what is sent on them is lost, and
-	// nobody is told. New connections work.
+	// Strand makes the existing connections fail silently: what is sent on them is lost, and nobody
+	// is notified. New connections work.
 	Strand()
 }
 
 // A test is one of the suite. Its function returns by t.Fatal or normally.
 type test struct {
 	name string
-	// needs says why a backend has no use for the test, empty if it has.
+	// needs returns why a backend cannot run the test, empty if it can.
 	needs func(s Suite, traits election.Traits, backend election.Backend) string
 	run   func(*testing.T, Suite)
 }
@@ -204,7 +205,7 @@ func connected(s Suite, _ election.Traits, _ election.Backend) string {
 	return unless(s.Proxy != nil || s.Connected, "there is no connection that could die")
 }
 
-// unless returns why when the condition does not hold.
+// unless returns why if the condition does not hold.
 func unless(holds bool, why string) string {
 	if holds {
 		return ""
@@ -237,7 +238,7 @@ func Run(t *testing.T, s Suite) {
 			ran = true
 			s.bubble(t, one.run)
 		})
-		if ran { // -run may have chosen others
+		if ran { // -run may have chosen other tests
 			s.recorder.ran(one.name, passed, time.Since(began))
 		}
 	}
@@ -246,7 +247,7 @@ func Run(t *testing.T, s Suite) {
 	}
 }
 
-// bubble runs a test on the clock of the machine, or on that of a bubble of its own.
+// bubble runs a test on the clock of the machine, or on the clock of a bubble of its own.
 func (s Suite) bubble(t *testing.T, run func(*testing.T, Suite)) {
 	if !s.Virtual {
 		s.clock = clock.System()
@@ -259,8 +260,8 @@ func (s Suite) bubble(t *testing.T, run func(*testing.T, Suite)) {
 	})
 }
 
-// patience is how long the suite waits for what must happen. It is far above
-// what it takes, so that a busy machine does not fail.
+// patience is how long the suite waits for what must happen. It is far longer than necessary, so
+// that a busy machine does not fail.
 func (s Suite) patience() time.Duration { return max(30*time.Second, 6*s.Lease) }
 
 // handover is the most that a handover may take after a death.

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// These strike the store, or the way of one candidate to it: answers that take
-// seconds, and answers that never come though the work is done.
+// These strike the store, or the link from one candidate to it: answers that take seconds, and
+// answers that never arrive although the work is done.
 
 // Trouble makes the store, as one candidate sees it, slow or mute. Methods may be called at any
 // time.
@@ -21,10 +21,10 @@ type Trouble interface {
 	Heal()
 }
 
-// slowly is how long a disk of seconds takes for an answer: longer than the lease.
+// slowly is how long a very slow disk takes for an answer: longer than the lease.
 func (s Suite) slowly() time.Duration { return s.Lease + min(s.Lease/2, time.Second) }
 
-// troubled opens a backend with a way to trouble its store.
+// troubled opens a backend whose store can be disturbed.
 func (s Suite) troubled(t testing.TB, url string) (election.Backend, Trouble) {
 	t.Helper()
 	if s.OpenTroubled != nil {
@@ -39,13 +39,13 @@ func (s Suite) troubled(t testing.TB, url string) (election.Backend, Trouble) {
 	return faulty, callTrouble{faulty}
 }
 
-// linkTrouble troubles what comes over a link.
+// linkTrouble disturbs the traffic over a link.
 type linkTrouble struct{ Link }
 
 func (l linkTrouble) Slow(by time.Duration) { l.Delay(0, by) }
 func (l linkTrouble) Mute()                 { l.CutReplies() }
 
-// callTrouble troubles the calls of a backend, where there is no link.
+// callTrouble disturbs the calls of a backend where there is no link.
 type callTrouble struct{ faulty *Faulty }
 
 var operations = []string{"acquire", "renew", "release", "nominate"}
@@ -69,10 +69,9 @@ func (c callTrouble) Heal() {
 	}
 }
 
-// testSlow lets every answer take longer than a lease while a leader resigns and
-// for some leases more, first to two candidates and then to one of them: a
-// leader then leads by right. When the disk is fast again, both get their turn,
-// and no grant is left that nobody holds.
+// testSlow makes every answer take longer than a lease while a leader resigns and for some
+// leases more, first for two candidates and then for one of them: a leader then leads by right.
+// When the disk is fast again, both get their turn, and no grant is left without a holder.
 func testSlow(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backendA, troubleA := s.troubled(t, url)
@@ -84,22 +83,21 @@ func testSlow(t *testing.T, s Suite) {
 	s.awaitWaiting(t, url, "slow", "b")
 	troubleA.Slow(s.slowly())
 	troubleB.Slow(s.slowly())
-	_ = a.elector.Resign(s.within(t)) // it may have lost, or not be told in time
-	time.Sleep(2 * s.slowly())        // as long as the fault lasts
+	_ = a.elector.Resign(s.within(t)) // it may have lost the lead, or learn of the request too late
+	time.Sleep(2 * s.slowly())        // how long the fault lasts
 
 	troubleB.Heal()
 	_ = a.elector.Resign(s.within(t))
 	s.awaitView(t, url, "slow", func(v election.View) bool { return v.Leader == "b" })
-	_ = b.elector.Resign(s.within(t)) // the answer to the next one comes too late
+	_ = b.elector.Resign(s.within(t)) // the next candidate's answer arrives too late
 	time.Sleep(2 * s.slowly())
 	troubleA.Heal()
 	s.recorder.sampleMs(FigureSlow, s.inTurn(t, h, url, "slow", a, b))
 	s.verify(t, h, -1)
 }
 
-// testMute mutes the store for a leader and then for a waiter: the
-// leader stops in time, or leads by right, and a waiter keeps nobody from
-// leading, though the store does what it asks.
+// testMute mutes the store for a leader and then for a waiter: the leader stops in time, or
+// leads by right, and a waiter keeps nobody from leading, although the store does what it asks.
 func testMute(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend, trouble := s.troubled(t, url)
@@ -112,7 +110,7 @@ func testMute(t *testing.T, s Suite) {
 	trouble.Mute()
 	select {
 	case <-b.events.elected:
-	case <-time.After(3 * s.Lease): // nothing has to be confirmed to a leader
+	case <-time.After(3 * s.Lease): // a leader needs no confirmation here
 		_ = a.elector.Resign(s.within(t))
 		await(t, s, "b is elected", b.events.elected)
 	}
@@ -132,8 +130,8 @@ func testMute(t *testing.T, s Suite) {
 	s.verify(t, h, -1)
 }
 
-// inTurn ends the leader, so that the other one leads, ends that, and returns how
-// long it took until a new one led after them: nobody has left anything behind.
+// inTurn ends the leader, so that the other member leads, ends that one, too, and returns how
+// long it took until a new member led after them: neither has left anything behind.
 func (s Suite) inTurn(t *testing.T, h *history, url, name string, leader, other *member) time.Duration {
 	t.Helper()
 	began := s.clock.Now()

@@ -11,11 +11,11 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// These strike where programs hurt themselves: user code that blocks or panics,
-// over every backend.
+// These strike where programs hurt themselves, with user code that blocks or panics, on every
+// backend.
 
-// testBlockedUser blocks OnEvent and OnStuck of a leader whose link is cut: its
-// context ends in time all the same, and another leads.
+// testBlockedUser blocks OnEvent and OnStuck of a leader whose link is cut: its context ends in
+// time all the same, and another candidate leads.
 func testBlockedUser(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	backend, cut, clear := s.cuttable(t, url)
@@ -51,13 +51,14 @@ func testBlockedUser(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
-// expiring asks for grants that end although their process goes on.
+// expiring requires grants that end even if their process goes on.
 func expiring(_ Suite, traits election.Traits, _ election.Backend) string {
 	return unless(traits.Expires, "a grant lasts as long as its process")
 }
 
-// testHungFunction lets the function of a leader hang that was told to end: its election is not
-// handed over while it runs, and another leads when its lease is over, though its process goes on.
+// testHungFunction makes the function of a leader hang after it was told to end: its election is
+// not handed over while the function runs, and another candidate leads when the lease is over,
+// although the process goes on.
 func testHungFunction(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	let := make(chan struct{})
@@ -89,7 +90,7 @@ func testHungFunction(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
-// testHungCheck lets the health check of a leader hang, deaf to its context.
+// testHungCheck makes the health check of a leader hang and ignore its context.
 func testHungCheck(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	hang, let := make(chan struct{}), make(chan struct{})
@@ -116,8 +117,8 @@ func testHungCheck(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
-// testPanics lets a leader's function panic, and then a health check: the panic of
-// the function comes out of Run when the election has been released.
+// testPanics makes a leader's function panic, and then a health check: Run passes on the
+// function's panic after it has released the election.
 func testPanics(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	first := s.calm().newElector(t, s.Open(t, url), "panics", election.Options{Once: true, ID: "a"})
@@ -149,8 +150,8 @@ func testPanics(t *testing.T, s Suite) {
 	s.verify(t, h, 1)
 }
 
-// testHungWarm transfers to a candidate that never gets ready: the leader leads on,
-// and when it resigns the election goes on.
+// testHungWarm transfers to a candidate that never becomes ready: the leader leads on, and when it
+// resigns, the election goes on.
 func testHungWarm(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	let := make(chan struct{})
@@ -200,15 +201,14 @@ func testPanicOfWarm(t *testing.T, s Suite) {
 	s.verify(t, h, 2)
 }
 
-// testWarmOnce transfers twice to a candidate that is slow to get ready, and then has
-// it give up: its warm-ups never run beside each other, and none goes on when its Run
-// has returned.
+// testWarmOnce transfers twice to a candidate that is slow to become ready, and then makes it give
+// up: its warm-ups never run at the same time, and none goes on after its Run has returned.
 func testWarmOnce(t *testing.T, s Suite) {
 	h, url := s.newHistory(), s.URL(t)
 	var running, most, calls atomic.Int32
 	a := s.calm().run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "a", WarmLimit: s.Lease})
 	await(t, s, "a is elected", a.events.elected)
-	// A Run waits a fourth of its lease for a warm-up: that of b is long, for a busy machine.
+	// A Run waits a quarter of its lease for a warm-up: b's lease is long, for a busy machine.
 	b := s.calm().run(t, h, s.Open(t, url), "once", election.Options{Once: true, ID: "b", Lease: max(s.Lease, 8*time.Second), Warm: func(ctx context.Context) error {
 		calls.Add(1)
 		now := running.Add(1)
@@ -216,7 +216,7 @@ func testWarmOnce(t *testing.T, s Suite) {
 		for before := most.Load(); now > before && !most.CompareAndSwap(before, now); before = most.Load() {
 		}
 		<-ctx.Done()
-		time.Sleep(s.Lease / 20) // it has something to put away
+		time.Sleep(s.Lease / 20) // it has something to clean up
 		return ctx.Err()
 	}})
 	await(t, s, "b campaigns", b.events.campaign)

@@ -11,27 +11,29 @@ import (
 	"time"
 )
 
-// writesMax is how long a request that is dismissed may write its answer: the
-// client may live.
+// writesMax is how long a dismissed request may still write its answer: its client may be
+// alive.
 const writesMax = time.Second
 
-// answer is that of one request. It ends what the server reads from and writes to a
-// client when the fence dismisses it, which the end of the context does not.
+// answer is the http.ResponseWriter of one request. When the fence dismisses the request,
+// answer ends the server's reads from the client and its writes to it; the end of the
+// context does neither.
 //
-// An HTTP/1 connection to which that was done serves no other request: the deadlines
-// stay with it, and a read that has failed ends the contexts of all that would come.
+// An HTTP/1 connection to which this was done cannot serve another request: it keeps the
+// deadlines, and after a failed read the context of each further request would end at once.
 type answer struct {
 	http.ResponseWriter
-	lasts bool // an HTTP/1 connection would serve further requests
+	lasts bool // an HTTP/1 connection that would serve further requests
 	ctx   context.Context
 
 	mu     sync.Mutex
-	begun  bool // its header is on its way
-	broken bool // the connection is to serve no other request
-	said   bool // the header says so
+	begun  bool // the header is sent or about to be
+	broken bool // the connection must not serve another request
+	said   bool // the header tells the client so
 }
 
-// writer is what the handler writes to. HTTP/2 has deadlines for each request.
+// writer returns the writer for the handler. HTTP/2 has deadlines for each request, so it
+// needs no wrapper.
 func (a *answer) writer() http.ResponseWriter {
 	if a.lasts {
 		return a
@@ -39,14 +41,15 @@ func (a *answer) writer() http.ResponseWriter {
 	return a.ResponseWriter
 }
 
-// dismissed reports whether a newer token has come, or Close.
+// dismissed reports whether a newer token, or Close, has ended the request.
 func (a *answer) dismissed() bool {
 	cause := context.Cause(a.ctx)
 	return errors.Is(cause, ErrStale) || errors.Is(cause, errClosed)
 }
 
-// dismissing ends reads and writes when the fence dismisses the request, which ends ctx.
-// What it returns is called at the end of the request, and waits until that is done.
+// dismissing ends reads and writes when the fence dismisses the request by ending ctx. The
+// returned function must be called at the end of the request; it waits until a dismissal in
+// progress is done.
 func (a *answer) dismissing(ctx context.Context) (end func()) {
 	a.ctx = ctx
 	done := make(chan struct{})
@@ -69,8 +72,8 @@ func (a *answer) dismissing(ctx context.Context) (end func()) {
 	}
 }
 
-// begin is called before a header is sent. The handler may see the end of its context
-// before the connection has its deadlines.
+// begin is called before a header is sent. It asks dismissed, because the handler may see
+// the end of its context before the deadlines are set.
 func (a *answer) begin() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,8 +84,8 @@ func (a *answer) begin() {
 	a.begun = true
 }
 
-// finish closes the connection if it must serve no other request and the client has
-// not been told so. What was written is sent, as far as that goes.
+// finish closes the connection if it must not serve another request and the client has not
+// been told so. What was written so far is sent if possible.
 func (a *answer) finish() {
 	a.begin()
 	if a.broken && !a.said {
@@ -91,7 +94,7 @@ func (a *answer) finish() {
 	}
 }
 
-// WriteHeader sends a header. One below 200 is not the last.
+// WriteHeader sends a header. A status below 200 is followed by another header.
 func (a *answer) WriteHeader(status int) {
 	if status >= http.StatusOK || status == http.StatusSwitchingProtocols {
 		a.begin()
@@ -104,19 +107,19 @@ func (a *answer) Write(data []byte) (int, error) {
 	return a.ResponseWriter.Write(data)
 }
 
-// ReadFrom lets the server copy a file by itself.
+// ReadFrom lets the server use its own way to copy a file.
 func (a *answer) ReadFrom(r io.Reader) (int64, error) {
 	a.begin()
 	return io.Copy(a.ResponseWriter, r)
 }
 
-// Flush is what http.Flusher has.
+// Flush implements http.Flusher.
 func (a *answer) Flush() {
 	a.begin()
 	_ = http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Hijack is what http.Hijacker has.
+// Hijack implements http.Hijacker.
 func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return http.NewResponseController(a.ResponseWriter).Hijack()
 }

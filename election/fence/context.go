@@ -14,7 +14,7 @@ func WithToken(ctx context.Context, token election.Token) context.Context {
 	return carried.With(ctx, carried.Token{Value: uint64(token), Inside: around(ctx)})
 }
 
-// around returns the leadership in whose function the context was made, nil for none.
+// around returns the leadership whose function the context was made in; nil for none.
 func around(ctx context.Context) any {
 	if lead, ok := election.FromContext(ctx); ok {
 		return lead

@@ -13,29 +13,30 @@ import (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errDamaged marks a file whose bytes are not those that were written.
+// errDamaged marks a file whose content is not what was written.
 var errDamaged = errors.New("is damaged; restore it from a copy made after the last leadership")
 
 const (
-	lockSuffix = ".lock" // never removed by this package
-	newSuffix  = ".new"  // what is being written, by the process that holds the lock
+	lockSuffix = ".lock" // this package never removes it
+	newSuffix  = ".new"  // the new content, written by the process that holds the lock
 )
 
-// Pauses between two tries to lock, the first and the longest.
+// The shortest and the longest pause between two attempts to lock.
 const (
 	lockPause    = time.Millisecond
 	lockPauseMax = 50 * time.Millisecond
 )
 
-// lockRounds is how often a lock may be removed while it is waited for.
+// lockRounds is how many times a lock file may be removed while a process waits for it.
 const lockRounds = 100
 
-// linksMax bounds the symbolic links that lead to a file that is not there yet.
+// linksMax bounds the symbolic links that are followed to a file that does not exist yet.
 const linksMax = 40
 
-// target returns where a file is, or is made: symbolic links followed. By the path itself
-// a link would be replaced, and two processes that know one file by two names would lock
-// two files. Where it cannot be found out it is the path, which fails when it is opened.
+// target returns the path of a file with symbolic links resolved, even if the file does not
+// exist yet. Otherwise a write would replace the link, and two processes that use different
+// names for one file would lock two files. If the links cannot be resolved, it returns the
+// path itself, and opening that fails.
 func target(path string) string {
 	at := path
 	for range linksMax {
@@ -57,16 +58,17 @@ func target(path string) string {
 	return path
 }
 
-// held is the lock of a target.
+// held is a held lock on a target.
 type held struct {
 	file *os.File
 	path string
 }
 
-// Close gives the lock up.
+// Close releases the lock.
 func (h *held) Close() error { return h.file.Close() }
 
-// check returns an error if others may lock another file: somebody has removed this one.
+// check returns an error if the lock file was removed or replaced, because others may then
+// lock another file.
 func (h *held) check() error {
 	mine, err := h.file.Stat()
 	if err != nil {
@@ -78,7 +80,7 @@ func (h *held) check() error {
 	return fmt.Errorf("%s was removed or replaced while it was locked: it must stay", h.path)
 }
 
-// lock holds the lock of a target until the result is closed.
+// lock takes the lock of a target; closing the result releases it.
 func lock(ctx context.Context, path string) (*held, error) {
 	for round := 1; ; round++ {
 		h, err := lockOnce(ctx, path)
@@ -96,8 +98,8 @@ func lock(ctx context.Context, path string) (*held, error) {
 }
 
 func lockOnce(ctx context.Context, path string) (*held, error) {
-	// Others may write the directory: what is made is made here, and not where a symbolic
-	// link leads.
+	// Others may be able to write the directory: O_EXCL creates the file here and does not
+	// follow a symbolic link.
 	file, err := os.OpenFile(path+lockSuffix, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o660)
 	if errors.Is(err, fs.ErrExist) {
 		file, err = os.OpenFile(path+lockSuffix, os.O_RDWR, 0)
@@ -111,7 +113,7 @@ func lockOnce(ctx context.Context, path string) (*held, error) {
 			return &held{file, path + lockSuffix}, nil
 		}
 		if err == nil {
-			// The kernel's waiting lock cannot be interrupted.
+			// Poll, because waiting for the lock in the kernel could not be interrupted.
 			select {
 			case <-ctx.Done():
 				err = fmt.Errorf("%s%s is held by another process: %w", path, lockSuffix, context.Cause(ctx))
@@ -124,11 +126,11 @@ func lockOnce(ctx context.Context, path string) (*held, error) {
 	}
 }
 
-// replace puts data in place of a file: after a crash at any point there is the
-// old file or the new one, and when it returns nil the new one. The path is a target, and
-// the caller holds its lock, as check tells.
+// replace replaces the content of a file. After a crash at any point, either the old or the
+// new file exists; once replace has returned nil, it is the new one. The path is a target,
+// and the caller holds its lock, which check confirms.
 func replace(path string, data []byte, check func() error) (err error) {
-	_ = os.Remove(path + newSuffix) // of a process that was killed, with a mode that may forbid to write
+	_ = os.Remove(path + newSuffix) // left by a process that was killed; its mode may forbid writing
 	file, err := os.OpenFile(path+newSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o660)
 	if err != nil {
 		return err
@@ -144,7 +146,7 @@ func replace(path string, data []byte, check func() error) (err error) {
 		err = errClose
 	}
 	if err == nil {
-		err = check() // as late as it goes
+		err = check() // as late as possible
 	}
 	if err == nil {
 		err = os.Rename(path+newSuffix, path)

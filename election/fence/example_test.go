@@ -13,11 +13,10 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 )
 
-// The tokens of two leaderships: of one that does not know yet that it is over,
-// and of the present one.
+// The tokens of two leaderships: one that does not know yet that it is over, and the current one.
 const zombie, leader election.Token = 33, 34
 
-// What a process does itself: a newer token ends older acts and shuts them out.
+// What a process does by itself: a newer token ends older acts and shuts them out.
 func ExampleFence_Do() {
 	fenced, ctx := fence.New(), context.Background()
 	pay := func(token election.Token) error {
@@ -37,7 +36,7 @@ func ExampleFence_Do() {
 	// fence "payments": token 33, seen 34: the token is stale: a later leader has been here
 }
 
-// The tokens of a server that is started again are in a file.
+// A file keeps the tokens of a server across its restarts.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "fence-")
 	if err != nil {
@@ -45,7 +44,7 @@ func ExampleOpen() {
 		return
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	for _, token := range []election.Token{leader, zombie} { // each in another life of the server
+	for _, token := range []election.Token{leader, zombie} { // each in another run of the server
 		fenced, err := fence.Open(filepath.Join(dir, "tokens"))
 		if err != nil {
 			fmt.Println(err)
@@ -59,8 +58,8 @@ func ExampleOpen() {
 	// fence "payments": token 33, seen 34: the token is stale: a later leader has been here
 }
 
-// A server refuses requests of a zombie with status 412. A leader's client takes
-// the token from the context of the leader's function; here it is put there.
+// A server refuses requests of a zombie with status 412. A leader's client takes the token
+// from the context of the leader's function; the example puts it there itself.
 func ExampleFence_Handler() {
 	orders := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "done") })
 	server := httptest.NewServer(fence.New().Handler("orders", orders))
@@ -87,7 +86,7 @@ func ExampleFence_Handler() {
 	// 33 412 Precondition Failed
 }
 
-// A file that several processes change.
+// A file that several processes modify.
 func ExampleFile() {
 	dir, err := os.MkdirTemp("", "fence-")
 	if err != nil {
@@ -116,8 +115,8 @@ func ExampleFile() {
 	// version 2, token 34, <nil>
 }
 
-// An object in a store with conditional writes; see the module
-// election/fence/integration for Objects on the clients of S3 and of Azure.
+// An object in a store with conditional writes; the module election/fence/integration has
+// Objects for the clients of S3 and Azure.
 func ExampleUpdateObject() {
 	store, ctx := &bucket{}, context.Background()
 	add := func(token election.Token, line string) error {

@@ -76,26 +76,26 @@ func Check(resource string, seen, token election.Token) error {
 // It may be used by several goroutines. It keeps an entry for each resource for ever, so use few
 // resources, and do not let untrusted clients name them.
 type Fence struct {
-	file *tokenFile // nil for memory only
+	file *tokenFile // nil for a fence in memory
 
 	mu     sync.Mutex
 	gates  map[string]*gate
 	closed bool
 }
 
-// gate is one resource.
+// gate is the state of one resource.
 type gate struct {
 	seen election.Token // only grows
-	in   *party         // who acts now, nil for nobody
+	in   *party         // the acts that run now; nil for none
 }
 
-// party is all that act at the same time: all with one token.
+// party is the acts that run at the same time, all with the same token.
 type party struct {
 	token   election.Token
 	running int
-	gone    chan struct{} // closed when the last one has left
+	gone    chan struct{} // closed when the last act has returned
 	ctx     context.Context
-	dismiss context.CancelCauseFunc // a newer token has come, or Close
+	dismiss context.CancelCauseFunc // called when a newer token arrives, and by Close
 }
 
 // New returns a fence in memory, which is lost with the process. It is for resources that are
@@ -114,7 +114,7 @@ func (f *Fence) Check(resource string, token election.Token) error {
 	return f.judge(resource, token)
 }
 
-// judge decides about a token that was raised. Mutex mu is held.
+// judge decides whether a token is accepted, after raise. The caller holds mu.
 func (f *Fence) judge(resource string, token election.Token) error {
 	if f.closed {
 		return fmt.Errorf("fence %q: %w", resource, errClosed)
@@ -149,8 +149,8 @@ func (f *Fence) Seen(resource string) election.Token {
 	return 0
 }
 
-// raise makes the token the highest one, if it is, after it has been stored
-// (fence-F1). It does not judge older ones.
+// raise stores the token and then makes it the highest one (fence-F1). A token that is not
+// above the highest changes nothing and is no error here; judge refuses it.
 func (f *Fence) raise(resource string, token election.Token) error {
 	if token == 0 {
 		return fmt.Errorf("fence %q: %w", resource, ErrNoToken)
@@ -177,8 +177,8 @@ func (f *Fence) raise(resource string, token election.Token) error {
 	return nil
 }
 
-// enter waits until all with older tokens have left, and joins those with the
-// same one (fence-F2).
+// enter waits until all acts with older tokens have returned, and joins those with the same
+// token (fence-F2).
 func (f *Fence) enter(ctx context.Context, resource string, token election.Token) (*party, error) {
 	if err := f.raise(resource, token); err != nil {
 		return nil, err
@@ -199,7 +199,8 @@ func (f *Fence) enter(ctx context.Context, resource string, token election.Token
 	}
 }
 
-// join returns the party that it has joined, or the older one that is in.
+// join joins the party with the same token and returns it. If acts with an older token are
+// running, it returns their party without joining.
 func (f *Fence) join(resource string, token election.Token) (*party, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -39,7 +39,7 @@ func TestNoLowerTokenIsAcceptedAfterAHigherOne(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			for token := election.Token(1); token <= 2000; token++ {
-				before := highest.Load() // accepted for sure by now
+				before := highest.Load() // certainly accepted by now
 				if f.Check("r", token) != nil {
 					continue
 				}
@@ -83,7 +83,7 @@ func TestNewerTokenEndsTheOlderActAndWaitsForIt(t *testing.T) {
 	go func() {
 		done <- f.Do(ctx, "r", 1, func(ctx context.Context) error {
 			close(inside)
-			<-ctx.Done() // by nothing but the newer token
+			<-ctx.Done() // ended only by the newer token
 			order = append(order, "older has left")
 			return context.Cause(ctx)
 		})
@@ -126,7 +126,7 @@ func TestActsWithOneTokenRunSideBySide(t *testing.T) {
 	group.Wait()
 }
 
-// Of three leaders that meet the middle one waits for the first, and is stale
+// Of three leaders that meet, the middle one waits for the first, and is stale
 // before it is let in.
 func TestWriterThatWaitedIsJudgedAgain(t *testing.T) {
 	f, ctx := fence.New(), awaittest.Within(t)
@@ -135,7 +135,7 @@ func TestWriterThatWaitedIsJudgedAgain(t *testing.T) {
 	group.Go(func() {
 		_ = f.Do(ctx, "r", 1, func(ctx context.Context) error {
 			close(inside)
-			<-ctx.Done() // 2 has come
+			<-ctx.Done() // 2 has arrived
 			if err := f.Check("r", 3); err != nil {
 				t.Error(err)
 			}

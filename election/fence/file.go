@@ -35,7 +35,7 @@ type Content struct {
 
 const fileHeader = "conclave file 1 version=%d token=%d bytes=%d crc32c=%08x\n"
 
-// fileHeaderBytesMax is more than any header has.
+// fileHeaderBytesMax is more bytes than any header has.
 const fileHeaderBytesMax = 160
 
 // NewFile returns the file at path. It does no I/O.
@@ -94,7 +94,7 @@ func (f *File) change(ctx context.Context, token election.Token, change func(Con
 	if err != nil {
 		return 0, err
 	}
-	if ctx.Err() != nil { // as late as it goes: a leader may have been frozen
+	if ctx.Err() != nil { // as late as possible: the process may have been frozen
 		return 0, fmt.Errorf("fence: %s is as it was: %w", f.path, context.Cause(ctx))
 	}
 	next := Content{data, old.Version + 1, token}
@@ -109,7 +109,7 @@ func encodeFile(c Content) []byte {
 	return append([]byte(header), c.Data...)
 }
 
-// checksum covers the numbers of the header, too.
+// checksum covers the version and the token, too.
 func checksum(c Content) uint32 {
 	numbers := fmt.Appendf(nil, "%d %d ", c.Version, c.Token)
 	return crc32.Update(crc32.Checksum(numbers, castagnoli), castagnoli, c.Data)

@@ -128,7 +128,7 @@ func TestDamagedFileIsRefused(t *testing.T) {
 	}
 }
 
-// A leader was frozen until its time was over, and no later one has come yet.
+// A leader was frozen until its time was over, and no later leader has come yet.
 func TestNothingIsDoneAfterTheEndOfTheContext(t *testing.T) {
 	f := fence.NewFile(filepath.Join(t.TempDir(), "f"))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -165,8 +165,8 @@ func TestLockIsAwaitedUntilTheContextEnds(t *testing.T) {
 	}
 }
 
-// writerEnv makes the test binary a writer: PATH of the file; each line on
-// standard input is a token, with which it adds one, and then answers.
+// writerEnv makes the test binary a writer of the file with this path. Each line on its standard
+// input is a token; the writer adds one to the file with it, and then answers.
 const writerEnv = "CONCLAVE_FENCE_WRITER"
 
 func TestMain(m *testing.M) {
@@ -199,9 +199,8 @@ func write(path string) {
 	}
 }
 
-// Processes that write at the same time, some of which are killed in the middle:
-// what was acknowledged is there, and nothing of an older token comes after a
-// newer one.
+// Processes write at the same time, and some of them are killed in the middle: what was
+// acknowledged is there, and no write with an older token comes after one with a newer token.
 func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 	const writers, rounds = 4, 12
 	path := filepath.Join(t.TempDir(), "f")
@@ -211,8 +210,8 @@ func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 	for i := range writers {
 		group.Go(func() {
 			for round := range rounds {
-				// A process that is killed after its first answer is killed
-				// anywhere in its second write.
+				// A process that is killed after its first answer may be anywhere in its second
+				// write.
 				token := round + 1
 				c := exec.Command(os.Args[0])
 				c.Env = append(os.Environ(), writerEnv+"="+path)
@@ -259,13 +258,13 @@ func TestProcessesThatWriteAtOnceLoseNothing(t *testing.T) {
 	}
 }
 
-// TestFileIsOneByAllItsNames: one leader knows it by a symbolic link.
+// TestFileIsOneByAllItsNames: one leader knows the file by a symbolic link.
 func TestFileIsOneByAllItsNames(t *testing.T) {
 	target, link := filepath.Join(t.TempDir(), "conf"), filepath.Join(t.TempDir(), "conf")
 	if err := os.Symlink(target, link); err != nil {
 		t.Fatal(err)
 	}
-	for i, path := range []string{link, target, link} { // the first write makes it
+	for i, path := range []string{link, target, link} { // the first write creates it
 		token := election.Token(33 + i)
 		if _, err := fence.NewFile(path).Update(t.Context(), token, func([]byte) ([]byte, error) { return []byte(path), nil }); err != nil {
 			t.Fatal(err)
@@ -281,7 +280,7 @@ func TestFileIsOneByAllItsNames(t *testing.T) {
 	}
 }
 
-// TestFileKeepsItsMode: an operator lets others read it.
+// TestFileKeepsItsMode: an operator lets others read the file.
 func TestFileKeepsItsMode(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "conf")
 	f := fence.NewFile(path)
@@ -300,7 +299,8 @@ func TestFileKeepsItsMode(t *testing.T) {
 	}
 }
 
-// A cleaner that takes PATH.lock away while somebody writes lets no older token overwrite a newer.
+// A cleaner that removes PATH.lock while somebody writes does not let an older token overwrite a
+// newer one.
 func TestRemovedLockLetsNobodyOverwrite(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "report")
 	put := func(token election.Token, text string, meanwhile func()) error {

@@ -51,7 +51,7 @@ func (o *oneObject) Put(_ context.Context, _ string, data []byte, _ string) erro
 	return nil
 }
 
-// Whatever an object holds, what is written into it comes back.
+// Whatever an object holds, what is written into it can be read again.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte("conclave object 1 token=7 write=8c1f\ndata"), []byte("new"))
 	f.Add([]byte("conclave object 1 token=7 write="), []byte("\n"))
@@ -61,7 +61,7 @@ func FuzzObject(f *testing.F) {
 		const highest = election.Token(1<<64 - 1)
 		err := UpdateObject(t.Context(), &store, "k", highest, func([]byte) ([]byte, error) { return data, nil })
 		if err != nil {
-			return // no line of a fence
+			return // not a line of a fence
 		}
 		c, err := ReadObject(t.Context(), &store, "k")
 		if err != nil || c.Token != highest || !bytes.Equal(c.Data, data) {

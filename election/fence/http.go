@@ -10,12 +10,12 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Header is the HTTP header that carries a token, in decimal digits. In an answer with status 412
-// it is the token that caused the refusal.
+// Header is the HTTP header that carries a token, in decimal digits. In an answer with status
+// 412, it carries the token that caused the refusal.
 const Header = "Conclave-Token"
 
-// Handler lets requests pass to next whose Header has the newest token, and
-// keeps that token in their context (TokenOf). Others get
+// Handler lets requests whose Header has the newest token pass to next, and keeps that token in
+// their context (TokenOf). Other requests get
 //
 //	412 Precondition Failed    the token is stale
 //	428 Precondition Required  there is none
@@ -66,8 +66,8 @@ func refuse(w http.ResponseWriter, err error) {
 	http.Error(w, err.Error(), status)
 }
 
-// FromRequest returns the token of a request, ErrNoToken if it has none. Several tokens are an
-// error too, because nobody knows which one is the leader's.
+// FromRequest returns the token of a request, or ErrNoToken if it has none. Several tokens are
+// also an error, because nobody knows which one is the leader's.
 func FromRequest(r *http.Request) (election.Token, error) {
 	if values := r.Header.Values(Header); len(values) > 1 {
 		return 0, fmt.Errorf("header %s: %w: %d values", Header, strconv.ErrSyntax, len(values))
@@ -91,8 +91,8 @@ func parse(text string) (election.Token, error) {
 
 func format(token election.Token) string { return strconv.FormatUint(uint64(token), 10) }
 
-// Transport is an http.RoundTripper that sends the token of the request's context (TokenOf)
-// along. Without a token, or after the leadership has ended, it sends nothing.
+// Transport is an http.RoundTripper that adds the token of the request's context (TokenOf).
+// Without a token, or after the leadership has ended, it sends nothing.
 type Transport struct {
 	// Base does the work; nil is http.DefaultTransport.
 	Base http.RoundTripper
@@ -116,8 +116,8 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return base.RoundTrip(r)
 }
 
-// CheckResponse returns a *StaleError if the answer is that of a Handler that
-// has refused a stale token, else nil. A leader that gets it should stop leading.
+// CheckResponse returns a *StaleError if the answer comes from a Handler that has refused a stale
+// token, otherwise nil. A leader that gets this error should stop leading.
 func CheckResponse(r *http.Response) error {
 	seen, err := parse(r.Header.Get(Header))
 	if r.StatusCode != http.StatusPreconditionFailed || err != nil {

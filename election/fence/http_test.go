@@ -37,7 +37,7 @@ func numbers(t *testing.T, f *fence.Fence) *httptest.Server {
 	return s
 }
 
-// send sends a request and returns the number, or why it was refused.
+// send sends a request and returns the number, or the reason for a refusal.
 func send(ctx context.Context, c *http.Client, method, url, body string) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
@@ -96,9 +96,9 @@ func TestHandlerAnswersWhyItRefuses(t *testing.T) {
 		{"0", http.StatusPreconditionRequired, ""},
 		{"-1", http.StatusBadRequest, ""},
 		{"18446744073709551616", http.StatusBadRequest, ""},
-		{"7 ", http.StatusPreconditionFailed, "35"}, // spaces around a header are nothing
+		{"7 ", http.StatusPreconditionFailed, "35"}, // spaces around a header do not count
 		{"1e3", http.StatusBadRequest, ""},
-		{"36|35", http.StatusBadRequest, ""}, // as by a proxy that adds one
+		{"36|35", http.StatusBadRequest, ""}, // as from a proxy that adds a second token
 	} {
 		r, _ := http.NewRequest(http.MethodGet, s.URL, nil)
 		if c.token != "" {
@@ -131,8 +131,8 @@ func TestTokenThatCannotBeStoredIsNotAccepted(t *testing.T) {
 	}
 }
 
-// A leader is frozen within a request: it sends no more of the body, or reads
-// nothing of the answer. Its kernel keeps the connection. Close does not wait for it, either.
+// A leader is frozen during a request: it sends no more of the body, or reads nothing of the
+// answer. Its kernel keeps the connection. Close does not wait for this leader, either.
 func TestFrozenClientKeepsNoNewerOneOut(t *testing.T) {
 	for _, version := range []string{"HTTP/1.1", "HTTP/2.0"} {
 		for _, blocks := range []string{"reading", "writing", "reading, closed", "writing, closed"} {
@@ -157,7 +157,7 @@ func TestFrozenClientKeepsNoNewerOneOut(t *testing.T) {
 				s.StartTLS()
 				defer s.Close()
 				ctx, cancel := context.WithCancel(awaittest.Within(t))
-				defer cancel() // thaws
+				defer cancel() // the leader goes on
 				c := &http.Client{Transport: &fence.Transport{Base: s.Client().Transport}}
 				body, more := io.Pipe()
 				defer more.Close()
@@ -188,8 +188,8 @@ func TestFrozenClientKeepsNoNewerOneOut(t *testing.T) {
 	}
 }
 
-// The connection on which a request was dismissed serves no other one: the server takes
-// the end of its reads for the end of the client, and ends all contexts.
+// A connection on which a request was dismissed serves no other request: the server takes the
+// end of its reads for the end of the client, and ends all contexts.
 func TestRequestAfterADismissedOneIsServed(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		t.Run(fmt.Sprint("answer begun: ", begun), func(t *testing.T) {
@@ -244,8 +244,8 @@ func TestRequestAfterADismissedOneIsServed(t *testing.T) {
 	}
 }
 
-// The context of the leader's function is all that a client needs, and after
-// the leadership nothing is sent any more.
+// The context of the leader's function is all that a client needs, and nothing is sent after
+// the leadership.
 func TestTransportSendsTheTokenOfTheLeadership(t *testing.T) {
 	f := fence.New()
 	s := numbers(t, f)

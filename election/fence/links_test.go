@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestNoSymbolicLinkBesideAFileIsFollowed: other users may write the directory of the file.
+// TestNoSymbolicLinkBesideAFileIsFollowed: other users may write to the directory of the file.
 func TestNoSymbolicLinkBesideAFileIsFollowed(t *testing.T) {
 	dir := t.TempDir()
 	path, victim, nobody := filepath.Join(dir, "tokens"), filepath.Join(dir, "victim"), filepath.Join(dir, "nobody")
@@ -40,7 +40,7 @@ func TestNoSymbolicLinkBesideAFileIsFollowed(t *testing.T) {
 	}
 }
 
-// The lock may be a link to a file elsewhere, as on a disk that is shared.
+// The lock may be a link to a file elsewhere, for example on a shared disk.
 func TestLockThatIsALinkIsHeld(t *testing.T) {
 	path, elsewhere := filepath.Join(t.TempDir(), "report"), filepath.Join(t.TempDir(), "lock")
 	if err := os.WriteFile(elsewhere, nil, 0o600); err != nil {

@@ -11,5 +11,5 @@ func tryLock(*os.File) (bool, error) {
 	return false, errors.New("this system has no lock on files that goes with its process; keep the resource in a store")
 }
 
-// keep gives a file the mode of another one.
+// keep copies the mode of the old file.
 func keep(file *os.File, old os.FileInfo) { _ = file.Chmod(old.Mode().Perm()) }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// tryLock takes the kernel's lock on an open file if nobody has it. It goes
-// with the file, also when the process is killed.
+// tryLock takes the kernel's lock on an open file if it is free. The lock ends with the
+// open file, so also when the process is killed.
 func tryLock(file *os.File) (bool, error) {
 	for {
 		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -25,8 +25,8 @@ func tryLock(file *os.File) (bool, error) {
 	}
 }
 
-// keep gives a file the owner, the group and the mode of another one, as far as this user
-// may: who reads it is the operator's to say.
+// keep copies owner, group and mode of the old file, as far as this user may: the operator
+// decides who reads the file.
 func keep(file *os.File, old os.FileInfo) {
 	if stat, ok := old.Sys().(*syscall.Stat_t); ok {
 		_ = file.Chown(int(stat.Uid), int(stat.Gid))

@@ -11,8 +11,9 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 )
 
-// A handler that was called with a token and leads for what it does itself sends its own token,
-// and nothing once it leads no more. A token that is given inside of a leadership goes before that.
+// A handler that was called with a token, and that leads an election for what it does itself, sends
+// its own token, and nothing once it no longer leads. A token that is added inside a leadership
+// takes precedence over the leadership's.
 func TestInnermostTokenIsSent(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	e, err := election.New(store, "inner", election.Options{ID: "a", Lease: time.Second, Once: true})

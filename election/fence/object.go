@@ -29,15 +29,14 @@ type Objects interface {
 // ErrNoObject is what Get of Objects returns when there is no such object.
 var ErrNoObject = errors.New("no such object")
 
-// An object that UpdateObject has written begins with a line, then comes the
-// data:
+// An object that UpdateObject has written begins with a line, followed by the data:
 //
 //	conclave object 1 token=42 write=8c1f0a...
 //
-// The line is not metadata, because the ETag of S3 is a sum of the bytes alone:
-// if a new leader wrote the same data with a new token beside it, the ETag
-// would stay, and the zombie's condition would hold. The mark of the write,
-// which is random, makes every ETag another.
+// The token is in the bytes and not in metadata, because the ETag of S3 is a checksum of
+// the bytes alone. If a new leader wrote the same data with a new token in the metadata,
+// the ETag would not change, and the condition of a zombie's write would still hold. The
+// random mark of the write makes each ETag different.
 const (
 	objectHeader         = "conclave object 1 token=%d write=%s\n"
 	objectPrefix         = "conclave object "
@@ -52,8 +51,8 @@ type ObjectContent struct {
 	etag  string
 }
 
-// objectTries bounds the attempts of UpdateObject. Each that is in vain means
-// that somebody else has written: with one leader, one or two.
+// objectTries bounds the attempts of UpdateObject. An attempt fails only because another
+// process has written, which a single leader meets once or twice.
 const objectTries = 100
 
 // UpdateObject replaces the data of an object by what change returns for it; change gets nil if
@@ -71,7 +70,7 @@ func UpdateObject(ctx context.Context, objects Objects, key string, token electi
 			return err
 		}
 		if mine != "" && old.write == mine {
-			return nil // it was written, but a retry below has hidden that
+			return nil // an earlier Put succeeded, but a retry inside it has hidden that
 		}
 		if err := Check(key, old.Token, token); err != nil {
 			return err

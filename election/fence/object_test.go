@@ -15,13 +15,11 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// bucket is a store of objects in memory. As in S3, an ETag is a sum of the
-// bytes.
+// bucket is a store of objects in memory. As in S3, an ETag is a checksum of the bytes.
 type bucket struct {
 	mu      sync.Mutex
 	objects map[string][]byte
-	// hide loses the answers of so many writes, and tries them again, as client
-	// libraries do.
+	// hide is how many writes lose their answer and are tried again, as client libraries do.
 	hide int
 	// before is called before each write.
 	before func()
@@ -90,11 +88,11 @@ func TestFencedObjectLosesNoUpdate(t *testing.T) {
 	fencetest.Run(t, func(*testing.T) fencetest.Resource { return inObject(&bucket{}) })
 }
 
-// keep leaves the data as they are, which a new leader does that claims them.
+// keep leaves the data as they are, as a new leader does when it claims them.
 func keep(old []byte) ([]byte, error) { return old, nil }
 
-// Between a zombie's look at the object and its write a new leader claims the
-// object and changes nothing: the condition must not hold any more.
+// Between a zombie's read of the object and its write, a new leader claims the
+// object and changes nothing: the zombie's condition must no longer hold.
 func TestConditionHoldsTheTokenThatWasCompared(t *testing.T) {
 	b, ctx := &bucket{}, awaittest.Within(t)
 	if err := fence.UpdateObject(ctx, b, "k", 1, func([]byte) ([]byte, error) { return []byte("data"), nil }); err != nil {

@@ -53,8 +53,8 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 		return nil, fmt.Errorf("fence: table %q: want a name such as %q or \"schema.name\"", table, TableDefault)
 	}
 	s := &SQL{dialect: dialect, table: table}
-	// The counter makes each update change the row: MySQL counts only rows
-	// that have changed, and the leader's second write changes no token.
+	// The counter makes each update change the row: MySQL counts only changed rows, and a
+	// leader's second write does not change the token.
 	s.update = "update " + table + " set token = ?, writes = writes + 1 where resource = ? and token <= ?"
 	s.lookup = "select token from " + table + " where resource = ?"
 	switch dialect {
@@ -64,7 +64,7 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	case SQLite:
 		s.insert = "insert into " + table + " (resource, token, writes) values (?, 0, 0) on conflict do nothing"
 	case MySQL:
-		// Not "insert ignore", which cuts a name that is too long.
+		// Not "insert ignore": it truncates a name that is too long.
 		s.insert = "insert into " + table + " (resource, token, writes) values (?, 0, 0) on duplicate key update writes = writes"
 	default:
 		return nil, fmt.Errorf("fence: dialect %d: want Postgres, MySQL or SQLite", dialect)
@@ -72,7 +72,7 @@ func NewSQL(dialect Dialect, table string) (*SQL, error) {
 	return s, nil
 }
 
-// numbered writes placeholders as PostgreSQL does.
+// numbered replaces the placeholders by PostgreSQL's numbered ones.
 func numbered(query string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(query, "?") {
@@ -88,15 +88,15 @@ func numbered(query string) string {
 func (s *SQL) Schema() string {
 	name := "text"
 	if s.dialect == MySQL {
-		// No text: all its collations of old ignore spaces at the end.
+		// Not a text type: MySQL's older collations ignore spaces at the end.
 		name = fmt.Sprintf("varbinary(%d)", mysqlBytesMax)
 	}
 	return "create table if not exists " + s.table +
 		" (resource " + name + " primary key, token bigint not null, writes bigint not null)"
 }
 
-// mysqlBytesMax is the longest name of a resource with MySQL, whose keys have a
-// limit (3,072 bytes in tables of InnoDB).
+// mysqlBytesMax is the longest name of a resource with MySQL, where the length of a key is
+// limited (3,072 bytes in InnoDB).
 const mysqlBytesMax = 1024
 
 // Check accepts the token for the resource within tx, or returns a *StaleError; then roll tx
@@ -121,7 +121,7 @@ func (s *SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token elec
 	if err != nil || accepted {
 		return err
 	}
-	// Refused, or the row is missing.
+	// The token was refused, or the row does not exist yet.
 	if _, err := tx.ExecContext(ctx, s.insert, resource); err != nil {
 		return fmt.Errorf("fence %q: make the guard row: %w", resource, err)
 	}
@@ -131,14 +131,14 @@ func (s *SQL) Check(ctx context.Context, tx *sql.Tx, resource string, token elec
 	}
 	stale := &StaleError{Resource: resource, Token: token}
 	var seen int64
-	// Only for the message; an old snapshot shows an old token or none.
+	// This is only for the message: an old snapshot may show an older token or none.
 	if tx.QueryRowContext(ctx, s.lookup, resource).Scan(&seen) == nil && election.Token(seen) > token {
 		stale.Seen = election.Token(seen)
 	}
 	return stale
 }
 
-// raise updates the guard row, which locks it, and reports whether it did.
+// raise updates the guard row, which locks it, and reports whether a row was changed.
 func (s *SQL) raise(ctx context.Context, tx *sql.Tx, resource string, token election.Token) (bool, error) {
 	result, err := tx.ExecContext(ctx, s.update, int64(token), resource, int64(token))
 	if err == nil {
@@ -151,7 +151,7 @@ func (s *SQL) raise(ctx context.Context, tx *sql.Tx, resource string, token elec
 	return false, fmt.Errorf("fence %q: update the guard row in %s: %w", resource, s.table, err)
 }
 
-// errNoRow is beside ErrStale when no row was changed: there may be none.
+// errNoRow is joined to ErrStale when no row was changed, because the row may not exist.
 var errNoRow = errors.New("no row was changed")
 
 // Changed returns nil if a statement with "and token <= ?" has changed a row, the statement's

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 )
 
-// The fence in real databases is tested in the module election/fence/integration.
+// The module election/fence/integration tests the fence in real databases.
 func TestTableNamesAreChecked(t *testing.T) {
 	for _, table := range []string{"x; drop table y", "1a", "a.b.c", "a b", "\"a\"", "a."} {
 		if _, err := fence.NewSQL(fence.Postgres, table); err == nil {

@@ -14,20 +14,19 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// tokenFile is the file of a Fence, text that a person can read:
+// tokenFile is the file of a Fence, as readable text:
 //
 //	conclave fence 1
 //	token 42 "orders"
 //	token 7 "reports"
 //	crc32c 1a2b3c4d           of all bytes before this line
 //
-// It is written when a token is raised, that is once for each leadership and
-// resource.
+// It is written whenever a token is raised: once for each leadership and resource.
 type tokenFile struct {
 	path   string
 	locked *held
 
-	mu     sync.Mutex // held over the write: one after the other
+	mu     sync.Mutex // held during a write, so writes do not overlap
 	tokens map[string]election.Token
 }
 
@@ -69,8 +68,8 @@ func (f *Fence) Close() error {
 	return err
 }
 
-// dismissAll lets nobody in any more, and returns what is closed when those who are in
-// have left.
+// dismissAll accepts no further acts and ends the contexts of the running ones. The
+// returned channels are closed when these have returned.
 func (f *Fence) dismissAll() (gone []<-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,7 +85,7 @@ func (f *Fence) dismissAll() (gone []<-chan struct{}) {
 
 func openTokens(path string) (*tokenFile, error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	cancel(errors.New("one process at a time may have it open")) // one try
+	cancel(errors.New("one process at a time may have it open")) // an ended context: lock makes one attempt
 	path = target(path)
 	locked, err := lock(ctx, path)
 	if err != nil {
@@ -135,7 +134,7 @@ func encodeTokens(tokens map[string]election.Token) []byte {
 	return b.Bytes()
 }
 
-// decodeTokens takes nothing but what encodeTokens has written.
+// decodeTokens accepts only what encodeTokens has written.
 func decodeTokens(text []byte) (map[string]election.Token, error) {
 	at := bytes.LastIndex(text, []byte("\ncrc32c ")) + 1
 	sum := fmt.Sprintf("crc32c %08x\n", crc32.Checksum(text[:at], castagnoli))

@@ -58,8 +58,8 @@ func TestTokensOutliveTheProcess(t *testing.T) {
 	check(t, f, "orders", 1<<63+6)
 }
 
-// A server that is told to end, or reads its configuration again, closes its fence while a
-// request is being served: no newer token acts beside that, in whatever process.
+// A server that is told to end, or to read its configuration again, closes its fence while
+// a request is being served: no newer token acts at the same time, in any process.
 func TestCloseWaitsForThoseWhoAct(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path, ctx := filepath.Join(t.TempDir(), "tokens"), t.Context()
@@ -105,8 +105,7 @@ func TestCloseWaitsForThoseWhoAct(t *testing.T) {
 	})
 }
 
-// What was written when the machine stopped is beside the file, and not taken
-// for it.
+// What was being written when the machine stopped is next to the file, and is not taken for it.
 func TestHalfWrittenTokensAreNotTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tokens")
 	f := open(t, path)
@@ -168,8 +167,8 @@ func TestDamagedTokensAreRefused(t *testing.T) {
 	}
 }
 
-// TestTokensStayWhereALinkLeads: the link is part of a container's image, the file is on a
-// volume that outlives it.
+// TestTokensStayWhereALinkLeads: the link is part of a container's image, and the file is
+// on a volume that outlives the container.
 func TestTokensStayWhereALinkLeads(t *testing.T) {
 	app, data := t.TempDir(), t.TempDir()
 	link, target := filepath.Join(app, "tokens"), filepath.Join(data, "tokens")

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/election/holders"
 )
 
-// What a reader sends has the token of the gate, as what a writer sends: those of its place count
-// for themselves, and a fence that has seen one refuses the next writer.
+// A reader sends the token of the gate, as a writer does: the tokens of its place are counted
+// separately, and a fence that has seen one of those would refuse the next writer.
 func TestContextsOfALockCarryItsToken(t *testing.T) {
 	backend, err := file.New(t.TempDir())
 	if err != nil {
@@ -49,7 +49,7 @@ func TestContextsOfALockCarryItsToken(t *testing.T) {
 	}
 }
 
-// refusing is the way to a store that refuses for a while what it has allowed, as a proxy does
+// refusing is the way to a store that for a while refuses what it allowed before, like a proxy
 // without servers behind it.
 type refusing struct {
 	election.Backend
@@ -72,7 +72,7 @@ func (r *refusing) Renew(ctx context.Context, g election.Grant) (election.Grant,
 	return r.Backend.Renew(ctx, g)
 }
 
-// One that waits at the gate loses it meanwhile, and campaigns again.
+// A candidate that waits at the gate loses it meanwhile, and campaigns again.
 func TestWaiterAtTheGateOutlivesARefusal(t *testing.T) {
 	for what, writes := range map[string]bool{"read": false, "write": true} {
 		t.Run(what, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { waitThroughARefusal(t, writes) }) })

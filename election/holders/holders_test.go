@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// bubble is the clock of a test whose time passes when all wait.
+// bubble is the clock of a test whose time passes when all goroutines wait.
 type bubble struct{ began time.Time }
 
 func (b bubble) Now() clock.Instant { return clock.Instant(time.Since(b.began)) }
@@ -36,9 +36,9 @@ type bubbleTimer struct {
 func (t bubbleTimer) C() <-chan struct{} { return t.fired }
 func (t bubbleTimer) Stop()              { t.timer.Stop() }
 
-// cut is the way of one candidate to the store, until it is partitioned, frozen or
-// killed: it renews and releases nothing any more. Grants take a moment, so that those of
-// several places arrive at the same one.
+// cut is the way of one candidate to the store, until the candidate is partitioned, frozen or
+// killed: then it renews and releases nothing any more. Grants take a moment, so that those of
+// several places arrive at the same time.
 type cut struct {
 	backend
 	off atomic.Bool
@@ -75,7 +75,7 @@ func (c *cut) Release(ctx context.Context, grant election.Grant) error {
 	return c.backend.Release(ctx, grant)
 }
 
-// acting counts those who act.
+// acting counts the holders that act.
 type acting struct {
 	t            *testing.T
 	mu           sync.Mutex
@@ -106,9 +106,9 @@ func (a *acting) end(place int, id string) {
 	delete(a.ids, id)
 }
 
-// TestNeverMoreThanNAct: eight candidates want one of three places, again and again.
-// Some holders finish, some are partitioned from the store and act until their context ends,
-// some are killed and release nothing.
+// TestNeverMoreThanNAct: eight candidates want one of three places, again and again. Some
+// holders finish, some are partitioned from the store and act until their context ends, some
+// are killed and release nothing.
 func TestNeverMoreThanNAct(t *testing.T) {
 	const candidates, places, seeds = 8, 3, 20
 	for seed := range uint64(seeds) {
@@ -135,7 +135,7 @@ func TestNeverMoreThanNAct(t *testing.T) {
 	}
 }
 
-// hold takes a place once, and does with it as chance has it.
+// hold takes a place once, and uses it as chance decides.
 func hold(ctx context.Context, t *testing.T, c clock.Clock, way *cut, id string, places int, a *acting, rng *rand.Rand) {
 	h, err := holders.New(way, "pool", places, election.Options{ID: id, Lease: 10 * time.Second, Clock: c})
 	if err != nil {
@@ -162,7 +162,7 @@ func hold(ctx context.Context, t *testing.T, c clock.Clock, way *cut, id string,
 	})
 }
 
-// TestCandidateActsInOnePlaceOfThoseThatItIsGranted: all are free, and the grants arrive
+// TestCandidateActsInOnePlaceOfThoseThatItIsGranted: all places are free, and the grants arrive
 // at the same moment.
 func TestCandidateActsInOnePlaceOfThoseThatItIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -202,8 +202,8 @@ func TestHoldReturnsWhatTheFunctionDoes(t *testing.T) {
 	}
 }
 
-// TestPriorityEndsNoHolders: a candidate waits for all places, and would outrank the
-// holder of each, for the one that it needs. Their health check is one for all places.
+// TestPriorityEndsNoHolders: a candidate waits for all places, and would outrank the holder of
+// each, although it needs only one. The health check is one for all its places.
 func TestPriorityEndsNoHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places, lease = 5, 10 * time.Second
@@ -269,7 +269,7 @@ func ExampleCandidate_Hold() {
 	// <nil>
 }
 
-// One candidate has one place, also while it acts and no elector of the others runs.
+// A candidate has one place, even while it acts and no elector for the other places runs.
 func TestSecondHoldIsRefused(t *testing.T) {
 	c, err := holders.New(electiontest.NewStore(nil), "t", 2, election.Options{ID: "a", Lease: 10 * time.Second})
 	if err != nil {

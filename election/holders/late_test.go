@@ -12,13 +12,14 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// stiff is the clock of a process that was frozen: it tells the time, and its timers have not
-// gone off yet.
+// stiff is the clock of a process that was frozen: it shows the time, but its timers have not
+// fired yet.
 type stiff struct{ clock.Clock }
 
 func (s stiff) Timer(clock.Instant) clock.Timer { return s.Clock.Timer(math.MaxInt64) }
 
-// latePlaces says when its candidate asks for a place, and lets it come to the store later.
+// latePlaces reports when its candidate asks for a place, and lets the request reach the store
+// later.
 type latePlaces struct {
 	election.Backend
 	asked, let chan struct{}
@@ -28,7 +29,7 @@ func (l latePlaces) Acquire(ctx context.Context, claim election.Claim) (election
 	if claim.Election != "tables/gate" {
 		select {
 		case l.asked <- struct{}{}:
-		default: // it was said
+		default: // it was reported already
 		}
 		select {
 		case <-l.let:
@@ -41,7 +42,7 @@ func (l latePlaces) Acquire(ctx context.Context, claim election.Claim) (election
 
 // TestReaderThatWasFrozenAtTheGateComesThroughItAgain: it is granted a place before it is told
 // that it has lost the gate, through which a writer has come since. With the token that it had
-// there it would act after the writer's.
+// there, it would act after the writer with a lower token.
 func TestReaderThatWasFrozenAtTheGateComesThroughItAgain(t *testing.T) {
 	c := clock.NewManual(0)
 	store := electiontest.NewStore(c)

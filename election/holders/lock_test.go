@@ -23,7 +23,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// judge watches those who read and write.
+// judge watches the readers and writers.
 type judge struct {
 	t     testing.TB
 	limit int // of readers
@@ -33,7 +33,7 @@ type judge struct {
 	most             int // readers at once
 	read, wrote      int // how often
 	token            election.Token
-	longest          time.Duration // that a writer has waited
+	longest          time.Duration // the longest time that a writer has waited
 }
 
 func (j *judge) begin(writes bool, token election.Token) {
@@ -80,9 +80,9 @@ const (
 	lockGrace   = lockLease / 5 // the Elector's default
 )
 
-// use reads or writes once, and does with it as chance has it: it finishes, is partitioned
-// from the store and acts until its context ends, is killed and releases nothing, or is
-// partitioned while it waits, holding the gate perhaps and some of the places.
+// use reads or writes once, and ends as chance decides: it finishes; it is partitioned from the
+// store and acts until its context ends; it is killed and releases nothing; or it is
+// partitioned while it waits, perhaps with the gate and some of the places.
 func use(ctx context.Context, j *judge, c clock.Clock, way *cut, id string, writes bool, rng *rand.Rand) {
 	l, err := holders.NewRWLock(way, "tables", lockReaders, election.Options{ID: id, Lease: lockLease, Clock: c})
 	if err != nil {
@@ -135,13 +135,12 @@ func use(ctx context.Context, j *judge, c clock.Clock, way *cut, id string, writ
 	}
 }
 
-// waitMax is how long a writer waits at most while readers come without end: for those
-// that act, for both other writers, and for the leases of holders that were killed on the
-// way.
+// waitMax is how long a writer waits at most while readers come without end: for the readers
+// that act, for both other writers, and for the leases of holders that were killed on the way.
 const waitMax = 3*10*time.Second + 9*lockLease
 
-// TestWritersExcludeAllAndDoNotStarve: readers come again as soon as they have read, so
-// that there never is a moment without one if nothing keeps them back.
+// TestWritersExcludeAllAndDoNotStarve: readers come again as soon as they have read, so that
+// there is always a reader unless something holds the readers back.
 func TestWritersExcludeAllAndDoNotStarve(t *testing.T) {
 	const readers, writers, seeds = 8, 3, 8
 	stores := map[string]func(c clock.Clock) election.Backend{
@@ -161,7 +160,7 @@ func contend(t *testing.T, open func(clock.Clock) election.Backend, seed uint64,
 	c := bubble{time.Now()}
 	store := open(c)
 	if closer, ok := store.(interface{ Close() error }); ok {
-		defer func() { _ = closer.Close() }() // what watches for those that were killed ends
+		defer func() { _ = closer.Close() }() // ends the goroutines that watch for those that were killed
 	}
 	j := &judge{t: t, limit: lockReaders}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -191,7 +190,7 @@ func contend(t *testing.T, open func(clock.Clock) election.Backend, seed uint64,
 	t.Logf("seed %d: %d reads, %d writes, a writer waited %v", seed, j.read, j.wrote, j.longest)
 }
 
-// meddle is an operator that asks now one and now another to give up the gate or a place.
+// meddle is an operator that asks holders in turn to give up the gate or a place.
 func meddle(ctx context.Context, store election.Operator, rng *rand.Rand) {
 	for ctx.Err() == nil {
 		sleep(ctx, time.Duration(rng.IntN(20_000))*time.Millisecond)
@@ -210,8 +209,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// TestLockOnRealBackends: a number is read, and written again a moment later, by
-// processes that know nothing of each other.
+// TestLockOnRealBackends: a number is read, and written again a moment later, by processes that
+// know nothing of each other.
 func TestLockOnRealBackends(t *testing.T) {
 	dir := t.TempDir()
 	servers := conclavetest.Start(t).Servers()
@@ -315,9 +314,9 @@ func TestLockReturnsWhatTheFunctionDoes(t *testing.T) {
 	}
 }
 
-// TestFunctionThatIsOverIsNotStuck: the store is not reached for longer than a lease while
-// a candidate waits at the gate, its function not begun, or after a function that has
-// ended in time. OnStuck would have the program end itself.
+// TestFunctionThatIsOverIsNotStuck: the store is not reached for longer than a lease while a
+// candidate waits at the gate, before its function has begun, or after a function that has
+// ended in time. OnStuck would make the program end itself.
 func TestFunctionThatIsOverIsNotStuck(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		for _, waits := range []bool{false, true} {
@@ -375,8 +374,8 @@ func outage(t *testing.T, writes, waits bool) {
 	}
 }
 
-// TestWriterComesBeforeAReaderAtTheGate, which waits for a place: it lets the writer
-// through and campaigns for no place before it has the gate again.
+// TestWriterComesBeforeAReaderAtTheGate: the reader waits for a place, lets the writer through,
+// and campaigns for no place before it has the gate again.
 func TestWriterComesBeforeAReaderAtTheGate(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	order, release := make(chan string, 3), make(chan struct{})
@@ -420,9 +419,9 @@ func TestWriterComesBeforeAReaderAtTheGate(t *testing.T) {
 	all.Wait()
 }
 
-// TestCandidateWhoseLogIsBlockedStopsNobody: its OnEvent does not return. It is at the
-// gate, and loses it: as a reader, to a writer; as a writer, to an operator. When it
-// campaigns again it must not keep the gate while it waits for itself.
+// TestCandidateWhoseLogIsBlockedStopsNobody: its OnEvent does not return. It is at the gate,
+// and loses it: as a reader, to a writer; as a writer, to an operator. When it campaigns again
+// it must not keep the gate while it waits for itself.
 func TestCandidateWhoseLogIsBlockedStopsNobody(t *testing.T) {
 	for _, writes := range []bool{false, true} {
 		t.Run(fmt.Sprint("writes ", writes), func(t *testing.T) {
@@ -507,8 +506,8 @@ func (l longGate) Acquire(ctx context.Context, claim election.Claim) (election.G
 	return grant, err
 }
 
-// TestWriterThatWasFrozenFindsItOutAtOnce, with the first thing that it asks, though it
-// is at the gate still.
+// TestWriterThatWasFrozenFindsItOutAtOnce, with the first question that it asks, although it is
+// still at the gate.
 func TestWriterThatWasFrozenFindsItOutAtOnce(t *testing.T) {
 	c := clock.NewManual(0)
 	l, err := holders.NewRWLock(longGate{electiontest.NewStore(c)}, "tables", 2, election.Options{ID: "a", Lease: lockLease, Clock: c})
@@ -533,7 +532,8 @@ func TestWriterThatWasFrozenFindsItOutAtOnce(t *testing.T) {
 	}
 }
 
-// TestWriterThatLosesAPlaceIsTold, and has it until it has ended: an operator takes one place away.
+// TestWriterThatLosesAPlaceIsTold, and keeps the place until it has ended: an operator takes
+// one place away.
 func TestWriterThatLosesAPlaceIsTold(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	l, err := holders.NewRWLock(store, "tables", 2, election.Options{ID: "a", Lease: lockLease})
@@ -559,7 +559,7 @@ func TestWriterThatLosesAPlaceIsTold(t *testing.T) {
 	}
 }
 
-// TestActThatIsCutShortIsNoSuccess: an operator asks who acts to give up what it holds,
+// TestActThatIsCutShortIsNoSuccess: an operator asks the holder that acts to give up its place,
 // and the function stops half way.
 func TestActThatIsCutShortIsNoSuccess(t *testing.T) {
 	store := electiontest.NewStore(nil)

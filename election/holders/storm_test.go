@@ -18,14 +18,14 @@ import (
 	"github.com/conclave-project/conclave/internal/storm/records"
 )
 
-// Machines hold places, read and write over records in memory, each over a link of its own and by a
-// clock of its own, as wrong as clocks may be. Requests come late or are lost, links are cut,
-// machines vanish, and operators have holders step down. Judged is:
+// Machines hold places, read and write over records in memory, each over a link of its own and
+// with a clock of its own, as wrong as clocks may be. Requests arrive late or are lost, links are
+// cut, machines vanish, and operators make holders step down. Judged is:
 //
-//   - no more than the places act at a time, nobody in two, nobody beside a writer, and all act to the
-//     last moment;
-//   - a writer's token is higher than that of all who acted before, and a reader's than of all
-//     writers before;
+//   - no more holders than places act at a time, no machine acts in two places, nobody acts
+//     together with a writer, and all act up to the last moment;
+//   - a writer's token is higher than those of all who acted before, and a reader's is higher
+//     than those of all writers before;
 //   - when all is whole every machine gets a place, reads and writes within wellWithin.
 func TestHoldersThroughStorms(t *testing.T) {
 	storm.Through(t, 5, func(t *testing.T, seed uint64) storm.Played { return newHoldersStorm(t, seed, nil) })
@@ -38,7 +38,7 @@ const (
 	wellWithin    = time.Minute
 )
 
-// holdersStorm is machines over a store.
+// holdersStorm is a set of machines over a store.
 type holdersStorm struct {
 	storm.Story
 	t        *testing.T
@@ -47,7 +47,7 @@ type holdersStorm struct {
 	lease    time.Duration
 	mutant   func(election.Backend) election.Backend
 	machines []*holder
-	last     int // machine
+	last     int // number of the last machine
 	calm     atomic.Bool
 	slowest  time.Duration
 	ended    sync.WaitGroup
@@ -65,8 +65,8 @@ type holder struct {
 	id     string
 	link   *virtual.Link
 	stop   context.CancelFunc
-	random *rand.Rand // of its places' goroutine
-	other  *rand.Rand // of its lock's
+	random *rand.Rand // for the goroutine of its places
+	other  *rand.Rand // for the goroutine of its lock
 	holds  atomic.Bool
 	did    [3]atomic.Int64 // times that it held, read and wrote
 }
@@ -114,7 +114,7 @@ func (w *holdersStorm) start() {
 	w.machines = append(w.machines, m)
 }
 
-// run does something again and again, at times with a limit.
+// run does something again and again, sometimes with a limit.
 func (m *holder) run(ctx context.Context, random *rand.Rand, do func(context.Context)) {
 	for ctx.Err() == nil {
 		one, cancel := context.WithCancel(ctx)
@@ -142,7 +142,7 @@ func (m *holder) act(ctx context.Context, random *rand.Rand) {
 	}
 }
 
-// hold acts in a place, and to the last moment of a lease that has run out.
+// hold acts in a place, up to the last moment of a lease that has run out.
 func (m *holder) hold(ctx context.Context, places *holders.Candidate) {
 	w := m.w
 	err := places.Hold(ctx, func(ctx context.Context, place holders.Place) error {
@@ -173,7 +173,7 @@ func (m *holder) hold(ctx context.Context, places *holders.Candidate) {
 	w.check(m, err)
 }
 
-// check looks at what a call has failed with.
+// check checks the error of a call.
 func (w *holdersStorm) check(m *holder, err error) {
 	if errors.Is(err, election.ErrRunning) || errors.Is(err, election.ErrPermanent) {
 		w.Breach("%s: %v", m.id, err)
@@ -253,16 +253,16 @@ func (w *holdersStorm) Play(faults int) {
 		m.stop()
 	}
 	w.ended.Wait()
-	time.Sleep(10 * w.lease) // what is late arrives
+	time.Sleep(10 * w.lease) // late messages arrive
 }
 
-// Sum says how much a storm has shown.
+// Sum reports how much a storm has covered.
 func (w *holdersStorm) Sum() string {
 	return fmt.Sprintf("a lease of %v: %d places held, %d reads, %d writes in %v, slowest to be well again %v", w.lease, w.held,
 		w.read, w.written, time.Since(w.Began).Round(time.Second), w.slowest)
 }
 
-// fault breaks something, or heals.
+// fault breaks something, or heals a link.
 func (w *holdersStorm) fault() {
 	some := func() time.Duration { return time.Duration(w.random.Float64() * 3 * float64(w.lease)) }
 	i := w.random.IntN(len(w.machines))

@@ -11,22 +11,22 @@ import (
 // writing is one writer at the gate: it collects all places, acts, and releases them.
 type writing struct {
 	gate election.Leadership
-	ctx  context.Context // of the act; it ends with the gate
+	ctx  context.Context // of the act; it ends when the gate is lost
 	end  context.CancelCauseFunc
 	all  chan struct{} // closed when every place is held
-	over chan struct{} // closed when the act has ended, or does not begin
+	over chan struct{} // closed when the act has ended, or will not begin
 
-	released chan struct{} // closed when no place is held or asked for any more
+	released chan struct{} // closed when no place is held or requested any more
 
 	mu     sync.Mutex
-	places map[int]election.Leadership // that are held
+	places map[int]election.Leadership // the places that are held
 	needed int
-	closed bool // nothing is collected any more: all were, or it was given up
+	closed bool // no more places are collected: all are held, or the attempt was given up
 
 	acted      bool  // whether the function was called
-	returned   bool  // and has returned: it may have ended its goroutine
+	returned   bool  // whether it has returned: it may have ended its goroutine instead
 	err, cause error // of the function, and why its context ended
-	cut        error // the same if the function says that it was told to end
+	cut        error // the cause, if the function reports that it was told to end
 }
 
 func newWriting(atGate context.Context, lead election.Leadership, places int) *writing {
@@ -36,8 +36,8 @@ func newWriting(atGate context.Context, lead election.Leadership, places int) *w
 	return w
 }
 
-// run returns when the act is over; the places may be released later, for a store that
-// does not answer is no reason to be at the gate. An error is why no place can be had.
+// run returns when the act is over. The places may be released later, because a store that does
+// not answer is no reason to keep the gate. An error is the reason why a place cannot be had.
 func (w *writing) run(places []*election.Elector, function func(context.Context, Held) error) (err error) {
 	campaign, stop := context.WithCancel(context.WithoutCancel(w.ctx))
 	failed := make(chan error, len(places))
@@ -70,8 +70,8 @@ func (w *writing) run(places []*election.Elector, function func(context.Context,
 	return err
 }
 
-// hold keeps a place until the act is over, or the place is lost before it has begun. One
-// that is lost later ends the act, and is held until that has ended.
+// hold keeps a place until the act is over, or until the place is lost before the act has
+// begun. The loss of a place later ends the act, and the place is kept until the act has ended.
 func (w *writing) hold(ctx context.Context, i int, lead election.Leadership) {
 	w.take(i, lead)
 	select {
@@ -96,7 +96,7 @@ func (w *writing) take(i int, lead election.Leadership) {
 	}
 }
 
-// drop releases a place, unless all are held.
+// drop gives up a place, unless all are held.
 func (w *writing) drop(i int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -107,14 +107,14 @@ func (w *writing) drop(i int) bool {
 	return true
 }
 
-// giveUp lets no act begin any more.
+// giveUp prevents an act from beginning.
 func (w *writing) giveUp() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closed = true
 }
 
-// act calls the function, unless a place was lost already.
+// act calls the function, unless a place has been lost already.
 func (w *writing) act(function func(context.Context, Held) error) {
 	held := Held{w.gate.Token(), []election.Leadership{w.gate}}
 	w.mu.Lock()
@@ -135,7 +135,7 @@ func (w *writing) act(function func(context.Context, Held) error) {
 	}
 }
 
-// cutShort returns why a function was told to end, if its error only says that it was.
+// cutShort returns why a function was told to end, if its error only reports that it was.
 func cutShort(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	for _, told := range []error{context.Canceled, context.DeadlineExceeded, cause} {
@@ -146,15 +146,15 @@ func cutShort(ctx context.Context, err error) error {
 	return nil
 }
 
-// heldContext is the context of a writer. Its Err looks at the clock, as that of a
-// leader does.
+// heldContext is the context of a writer. Its Err checks the clock, as that of a leader's
+// context does.
 type heldContext struct {
 	context.Context
 	held Held
 	end  context.CancelCauseFunc
 }
 
-// Err returns nil while all is held.
+// Err returns nil while everything is held.
 func (c *heldContext) Err() error {
 	if err := c.held.Err(); err != nil {
 		c.end(err)

@@ -19,7 +19,7 @@ func Example() {
 	defer prometheus.Unregister(counted)
 	elector, err := election.New(electiontest.NewStore(nil), "billing/nightly", election.Options{
 		Once:    true,
-		OnEvent: counted.OnEvent(nil), // or a function of your own, which is called as well
+		OnEvent: counted.OnEvent(nil), // or your own function, which it also calls
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// Every shape of backend carries a group: one with a queue (the other tests), one
-// that sees only who is the successor, one that watches files.
+// A group works on every kind of backend: one with a queue (the other tests), one
+// that shows only the successor, and one that watches files.
 func TestGroupOnEveryShapeOfBackend(t *testing.T) {
 	t.Run("record", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestGroupOnEveryShapeOfBackend(t *testing.T) {
 	})
 	t.Run("file", func(t *testing.T) {
 		dir := t.TempDir()
-		// A lease of files has no part in how fast another one follows.
+		// With files, the lease has no influence on how fast the next leader follows.
 		carries(t, election.Options{Lease: 10 * time.Second}, func() (election.Backend, error) { return file.New(dir) })
 	})
 }

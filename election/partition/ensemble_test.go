@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// On an ensemble whose leader is killed the members keep what they own, and
-// those of a member that is gone are taken over.
+// On an ensemble whose leader is killed, the members keep what they own, and
+// take over the partitions of a member that is gone.
 func TestGroupOnAnEnsemble(t *testing.T) {
 	e := conclavetest.Start(t)
 	g := newGroup(t, 6, func(o *partition.Options) { o.MembersMax, o.MaxMoves = 4, 3 })

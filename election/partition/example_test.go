@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-project/conclave/election/partition"
 )
 
-// Every process runs this; together they own each of the partitions once.
+// Every process runs this; together they own each partition exactly once.
 func Example() {
-	backend := electiontest.NewStore(nil) // of a program: zookeeper.New, etcd.New, ...
+	backend := electiontest.NewStore(nil) // in a program: zookeeper.New, etcd.New, ...
 	member, err := partition.New(backend, "billing", partition.Options{
 		Partitions: 4,
 		Election:   election.Options{ID: "host-1", Lease: 10 * time.Second},
@@ -32,7 +32,7 @@ func Example() {
 		cancel()
 	}()
 	err = member.Run(ctx, func(ctx context.Context, p int, lead election.Leadership) error {
-		owned <- p // and from here on work with lead.Token(), until ctx ends
+		owned <- p // from here on, work with lead.Token() until ctx ends
 		<-ctx.Done()
 		return nil
 	})

@@ -11,10 +11,10 @@ import (
 	"github.com/conclave-project/conclave/election/partition"
 )
 
-// hang has two members, a with the partitions 0 and 1 and b with 2 and 3, of which those
-// named "a0" and so on have functions that ignore their contexts once, and operators who have
-// the leaders of these resign. It returns what each owns long after that, and when the
-// functions have ended, and how often a seat was taken.
+// hang has two members, a with the partitions 0 and 1, and b with 2 and 3. The functions
+// named "a0" and so on ignore their contexts once, and an operator makes the leaders of their
+// partitions resign. It returns what each member owns long after that, what each owns after
+// the functions have ended, and how often a seat was taken.
 func hang(t *testing.T, functions ...string) (meanwhile, later map[string]int, taken election.Token) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble{time.Now()}
@@ -66,8 +66,8 @@ func hang(t *testing.T, functions ...string) (meanwhile, later map[string]int, t
 	return meanwhile, later, taken
 }
 
-// TestPartitionWhoseFunctionHangsGoesToAnother (partition-P7), and so does all else that its
-// member owns. That is a member again when the function has ended.
+// TestPartitionWhoseFunctionHangsGoesToAnother (partition-P7), and so does everything else
+// that its member owns, which is a member again when the function has ended.
 func TestPartitionWhoseFunctionHangsGoesToAnother(t *testing.T) {
 	meanwhile, later, _ := hang(t, "a0")
 	if meanwhile["b"] != 4 {
@@ -78,7 +78,7 @@ func TestPartitionWhoseFunctionHangsGoesToAnother(t *testing.T) {
 	}
 }
 
-// TestMembersWhoseFunctionsAllHangTakeTheirSeatsOnce, or a few times: one of them stays.
+// TestMembersWhoseFunctionsAllHangTakeTheirSeatsOnce, or a few times: one member stays.
 func TestMembersWhoseFunctionsAllHangTakeTheirSeatsOnce(t *testing.T) {
 	for range 10 {
 		meanwhile, later, taken := hang(t, "a0", "b2")

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestLeaveEndsThoughTheOtherCannotWarmUp, as when a new version is rolled out that
+// TestLeaveEndsThoughTheOtherCannotWarmUp, as during the rollout of a new version that
 // does not work: what nobody takes is released.
 func TestLeaveEndsThoughTheOtherCannotWarmUp(t *testing.T) {
 	var broken atomic.Bool
@@ -38,7 +38,7 @@ func TestLeaveEndsThoughTheOtherCannotWarmUp(t *testing.T) {
 	}
 }
 
-// TestMemberThatLeavesIsCheckedForHealth: it has no seat any more, and leads what nobody
+// TestMemberThatLeavesIsCheckedForHealth: it no longer has a seat, and leads what nobody
 // has taken yet.
 func TestMemberThatLeavesIsCheckedForHealth(t *testing.T) { synctest.Test(t, whoLeavesIsChecked) }
 

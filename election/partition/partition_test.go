@@ -32,10 +32,10 @@ type group struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	owners  []string         // by the functions that run
-	tokens  []election.Token // the highest
+	tokens  []election.Token // the highest token
 	leads   []election.Leadership
-	moves   int // functions that have ended
-	gap     int // the most partitions that nobody owned at a time, while watched
+	moves   int // the number of functions that have ended
+	gap     int // while watched, the most partitions without an owner at a time
 	watched bool
 }
 
@@ -44,14 +44,14 @@ func newGroup(t *testing.T, partitions int, change func(*partition.Options)) *gr
 		owners: make([]string, partitions), tokens: make([]election.Token, partitions), leads: make([]election.Leadership, partitions)}
 }
 
-// member is one that runs.
+// member is a member that runs.
 type member struct {
 	*partition.Member
 	stop  context.CancelFunc
 	ended chan error
 }
 
-// join starts a member, which is stopped at the end of the test at the latest.
+// join starts a member, which is stopped at the latest when the test ends.
 func (g *group) join(backend election.Backend, id string) *member {
 	g.t.Helper()
 	o := partition.Options{Partitions: g.partitions, MembersMax: 8, Election: election.Options{ID: id, Lease: 2 * time.Second,
@@ -76,7 +76,7 @@ func (m *member) end(t *testing.T) {
 	m.await(t)
 }
 
-// await returns how Run has ended.
+// await returns the error with which Run has ended.
 func (m *member) await(t *testing.T) error {
 	t.Helper()
 	select {
@@ -89,9 +89,9 @@ func (m *member) await(t *testing.T) error {
 	}
 }
 
-// own is the function of all members: it notes who owns what (partition-P1). On a busy
-// machine a function may run some time after its leadership has ended: only the
-// leadership itself tells the truth.
+// own is the function of all members: it records who owns what (partition-P1). On a
+// busy machine, a function may still run some time after its leadership has ended:
+// only the leadership itself tells the truth.
 func (g *group) own(ctx context.Context, p int, lead election.Leadership) error {
 	g.mu.Lock()
 	if g.owners[p] != "" && g.leads[p].Err() == nil {
@@ -131,7 +131,7 @@ func (g *group) free() (n int) {
 	return n
 }
 
-// await waits until what is owned is as wanted.
+// await waits until the partitions are owned as wanted.
 func (g *group) await(what string, wanted func(owned map[string]int) bool) {
 	g.t.Helper()
 	late := time.After(patience)
@@ -166,8 +166,8 @@ func (g *group) awaitEven(members ...string) {
 	})
 }
 
-// during returns how many partitions changed hands while f ran, and how many
-// had no owner at a time.
+// during returns how many partitions changed hands while f ran, and how many had no
+// owner at the same time.
 func (g *group) during(f func()) (moves, gap int) {
 	g.mu.Lock()
 	before := g.moves
@@ -202,8 +202,8 @@ func joinersGetTheirShare(t *testing.T) {
 			g.join(store, step.id)
 			g.awaitEven(step.all...)
 		})
-		// A function begins some time after its election was seen, so a gap
-		// may look longer than it is.
+		// A function begins some time after its election was seen, so a gap may look
+		// longer than it is.
 		if moves != step.moves || gap > 4 {
 			t.Errorf("when %s came %d partitions moved, expected %d; %d had no owner at a time", step.id, moves, step.moves, gap)
 		}
@@ -224,7 +224,7 @@ func TestWhoStopsIsFollowedByAllOthersEvenly(t *testing.T) {
 	g.awaitEven("b", "c")
 }
 
-// partition-P2: one whose link is cut loses all to the others within its lease.
+// partition-P2: a member whose link is cut loses everything to the others within its lease.
 func TestPartitionsOfALostMemberAreTakenOver(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	g := newGroup(t, 9, func(o *partition.Options) { o.Election.Lease = 400 * time.Millisecond })
@@ -242,7 +242,8 @@ func TestPartitionsOfALostMemberAreTakenOver(t *testing.T) {
 	g.awaitEven("a", "b", "c")
 }
 
-// partition-P5: one that leaves hands over one at a time, while the rest goes on.
+// partition-P5: a member that leaves hands over one partition at a time, while the
+// rest go on.
 func TestWhoLeavesHandsOver(t *testing.T) { synctest.Test(t, whoLeavesHandsOver) }
 
 func whoLeavesHandsOver(t *testing.T) {
@@ -263,7 +264,7 @@ func whoLeavesHandsOver(t *testing.T) {
 	g.awaitEven("a", "b")
 	moves, gap := g.during(func() {
 		a.Leave()
-		a.Leave() // is nothing more
+		a.Leave() // does nothing more
 		g.awaitEven("b")
 	})
 	if err := a.await(t); err != nil {
@@ -272,7 +273,7 @@ func whoLeavesHandsOver(t *testing.T) {
 	if moves != 4 || gap > 2 { // a function begins after its election was seen
 		t.Errorf("%d partitions moved, expected 4; %d had no owner at a time", moves, gap)
 	}
-	if n := len(warmed); n < 8 { // 4 to b as it came, 4 as a left
+	if n := len(warmed); n < 8 { // 4 to b as it arrived, 4 as a left
 		t.Errorf("%d were warmed", n)
 	}
 }
@@ -287,7 +288,7 @@ func TestWhoIsAloneLeavesAtOnce(t *testing.T) {
 	}
 }
 
-// plain is a backend that cannot hand over, and shows no waiter.
+// plain is a backend that cannot hand over, and shows no waiters.
 type plain struct{ election.Backend }
 
 func TestBackendThatCannotHandOverMovesByResigning(t *testing.T) { synctest.Test(t, movesByResigning) }
@@ -332,8 +333,7 @@ func TestMoreMembersThanPartitionsOrSeats(t *testing.T) {
 	}
 }
 
-// TestWhoLostItsSeatHandsOver what it owns: another one has taken the seat, and is a
-// member in its place.
+// TestWhoLostItsSeatHandsOver what it owns: another member has taken the seat and replaces it.
 func TestWhoLostItsSeatHandsOver(t *testing.T) {
 	store := record.New(record.NewMemory(nil), record.Options{})
 	g := newGroup(t, 6, func(o *partition.Options) { o.MembersMax = 2 })
@@ -500,7 +500,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	}
 }
 
-// What a member reports of the group is what there is.
+// A member reports the group as it is.
 func TestViewShowsMembersAndOwners(t *testing.T) {
 	store := electiontest.NewStore(nil)
 	views := make(chan partition.View, 1000)
@@ -531,8 +531,8 @@ func TestViewShowsMembersAndOwners(t *testing.T) {
 	}
 }
 
-// Members come, stop, leave and are partitioned at random; in the end all is shared
-// evenly by those that are left, and at no time had a partition two owners.
+// Members arrive, stop, leave and are partitioned at random; in the end, the remaining
+// members own all partitions in even shares, and no partition ever had two owners.
 func TestMembersThatComeAndGo(t *testing.T) {
 	for range 20 {
 		seed := rand.Uint64()

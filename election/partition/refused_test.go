@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// moody is a store that refuses all attempts for good, as it seems, while it is told to.
+// moody is a store that refuses all attempts, apparently for good, while it is told to.
 type moody struct {
 	*electiontest.Store
 	refuses  atomic.Bool
@@ -41,15 +41,15 @@ func (m *moody) Renew(ctx context.Context, grant election.Grant) (election.Grant
 	return m.Store.Renew(ctx, grant)
 }
 
-// TestGroupOutlivesAStoreThatRefusesItForLongerThanALease: all lose their seats and all that
-// they own, and nobody gives up.
+// TestGroupOutlivesAStoreThatRefusesItForLongerThanALease: all members lose their seats and
+// everything that they own, but none gives up.
 func TestGroupOutlivesAStoreThatRefusesItForLongerThanALease(t *testing.T) {
 	g, store := newGroup(t, 4, nil), &moody{Store: electiontest.NewStore(nil)}
 	a, b := g.join(store, "a"), g.join(store, "b")
 	g.awaitEven("a", "b")
 	store.refuses.Store(true)
 	g.await("nobody owns anything", func(owned map[string]int) bool { return owned[""] == 4 })
-	for before := store.refusals.Load(); store.refusals.Load() < before+8; { // of seats, too
+	for before := store.refusals.Load(); store.refusals.Load() < before+8; { // also of seats
 		select {
 		case err := <-a.ended:
 			t.Fatalf("a has ended: %v", err)
@@ -62,8 +62,8 @@ func TestGroupOutlivesAStoreThatRefusesItForLongerThanALease(t *testing.T) {
 	g.awaitEven("a", "b")
 }
 
-// TestMemberOutlivesARefusalOfAStoreThatHasServedIt, though it asks for partitions that
-// it has never had.
+// TestMemberOutlivesARefusalOfAStoreThatHasServedIt, even if it asks for partitions that it
+// has never had.
 func TestMemberOutlivesARefusalOfAStoreThatHasServedIt(t *testing.T) {
 	g, store := newGroup(t, 4, nil), &moody{Store: electiontest.NewStore(nil)}
 	b := g.join(store, "b")
@@ -85,7 +85,7 @@ func TestMemberOutlivesARefusalOfAStoreThatHasServedIt(t *testing.T) {
 	g.awaitEven("a")
 }
 
-// damaged is a store in which a record cannot be read while it is told so.
+// damaged is a store in which one record cannot be read while it is told so.
 type damaged struct {
 	*record.Memory
 	name string
@@ -101,20 +101,20 @@ func (d damaged) Read(ctx context.Context, name string) (record.Record, string, 
 
 func (d damaged) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	if name == d.name && d.is.Load() {
-		return "", record.ErrConflict // another version stands there
+		return "", record.ErrConflict // another version is there
 	}
 	return d.Memory.Write(ctx, name, r, version)
 }
 
-// TestOneElectionThatIsDamagedCostsNoOther (partition-P6): a partition or a seat, before
-// a member starts or after.
+// TestOneElectionThatIsDamagedCostsNoOther (partition-P6): a partition or a seat is damaged,
+// before a member starts or after.
 func TestOneElectionThatIsDamagedCostsNoOther(t *testing.T) {
 	for name, sound := range map[string]int{"group/partitions/1": 5, "group/seats/0": 6, "group/seats/1": 6, "group/seats/2": 6} {
 		t.Run(name, func(t *testing.T) {
 			var is atomic.Bool
 			memory := record.NewMemory(nil)
 			backend := record.New(damaged{memory, name, &is}, record.Options{})
-			// seats returns who has which, as they really are.
+			// seats returns who really has which seat.
 			seats := func() (all []string) {
 				for i := range 3 {
 					r, _, err := memory.Read(t.Context(), fmt.Sprint("group/seats/", i))
@@ -175,7 +175,7 @@ func TestOneElectionThatIsDamagedCostsNoOther(t *testing.T) {
 	}
 }
 
-// TestMemberThatEverySeatRefusesEnds: it was never served.
+// TestMemberThatEverySeatRefusesEnds, because it was never served.
 func TestMemberThatEverySeatRefusesEnds(t *testing.T) {
 	store := &moody{Store: electiontest.NewStore(nil)}
 	store.refuses.Store(true)

@@ -14,14 +14,14 @@ import (
 	"github.com/conclave-project/conclave/election/partition/balance"
 )
 
-// refusalsMax is after how many refusals to take a partition over its owner resigns.
-// A member that leaves counts every failure, another one only that the other was
-// not waiting: some backends see nobody wait.
+// refusalsMax is how many refusals to take over a partition make its owner resign. A member
+// that leaves counts every failure. A member that stays counts only ErrNoCandidate, because
+// on some backends no candidate is seen to wait.
 const refusalsMax = 3
 
-// run is one call of Run. The loop owns everything; the others report.
+// run is one call of Run. The loop owns all fields; other goroutines send it reports.
 type run struct {
-	base     context.Context // that of Run, but for its end
+	base     context.Context // the context of Run without its end
 	member   *Member
 	function Function
 	reports  chan func()
@@ -29,51 +29,51 @@ type run struct {
 	workers  sync.WaitGroup
 	watchers sync.WaitGroup
 
-	leaders []sighting // of partitions, then of seats
-	unseen  int        // how many of them nothing is known of yet
+	leaders []sighting // first the partitions, then the seats
+	unseen  int        // how many elections have not been seen yet
 
-	jobs    []job // of partitions
-	seat    int   // the seat that this member has or wants, -1 for none
+	jobs    []job // one for each partition
+	seat    int   // the seat that this member has or campaigns for; -1 for none
 	seated  bool
-	sitting context.CancelFunc // ends the campaign for the seat, nil for none
-	tries   int                // seats that were tried in vain
-	sitAt   time.Time          // not to campaign for a seat before
-	served  bool               // it has had a seat or a partition
+	sitting context.CancelFunc // ends the campaign for the seat; nil for none
+	tries   int                // how many campaigns for a seat have ended
+	sitAt   time.Time          // no campaign for a seat before this time
+	served  bool               // this member has had a seat or a partition
 
 	leaving  bool
 	stopping bool
-	active   int // goroutines that report their end: jobs and the seat
+	active   int // running jobs and the seat: goroutines that report their end
 	err      error
 	panicked any
 }
 
-// sighting is what was last seen of an election.
+// sighting is the last known state of an election.
 type sighting struct {
-	seen   bool // or it was tried
+	seen   bool // an attempt that failed counts too
 	err    error
-	since  time.Time // of the err: it could not be seen from then on
+	since  time.Time // when err was first seen
 	leader string
 	token  election.Token
-	free   time.Time // since when nobody owns the partition, zero when somebody does
-	// turn is since when the partition may move from that owner to that member, zero
-	// before its turn.
+	free   time.Time // when the partition was first seen without an owner; zero while it has one
+	// turn is when the move between the two members below was first allowed; zero if it was
+	// not.
 	turn     time.Time
 	from, to string
 }
 
-// job is this member's part in a partition.
+// job is what this member does about one partition.
 type job struct {
-	cancel   context.CancelCauseFunc // nil when it does not campaign
+	cancel   context.CancelCauseFunc // ends the campaign; nil without one
 	leads    bool
-	lead     election.Leadership // with which it leads
-	over     time.Time           // since when that is seen to be over, though its function runs
-	hangs    bool                // and has done so for long
+	lead     election.Leadership // valid if leads
+	over     time.Time           // when the leadership was first seen to be over while the function still runs
+	hangs    bool                // over for longer than two leases
 	moving   bool
-	refusals int       // to take it over
-	mishaps  int       // other failures to hand over
-	failures int       // of campaigns, in a row
-	refused  bool      // by the store, for good, and nobody has owned it since
-	after    time.Time // not to campaign, or to hand over, before
+	refusals int       // refusals of other members to take the partition over
+	mishaps  int       // other failed hand-overs
+	failures int       // failed campaigns in a row
+	refused  bool      // the store refuses it permanently, and it has had no owner since
+	after    time.Time // no campaign and no hand-over before this time
 }
 
 func newRun(ctx context.Context, m *Member, function Function) *run {
@@ -82,7 +82,7 @@ func newRun(ctx context.Context, m *Member, function Function) *run {
 		leaders: make([]sighting, n), unseen: n, jobs: make([]job, len(m.partitions)), seat: -1}
 }
 
-// loop owns the run until it is over.
+// loop runs until everything has ended.
 func (r *run) loop(ctx context.Context) error {
 	watching, stopWatching := context.WithCancel(r.base)
 	r.watch(watching)
@@ -115,7 +115,7 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// drain takes all reports that have come, so that one decision serves them all.
+// drain handles all reports that have arrived, so that one decision is enough for them.
 func (r *run) drain() {
 	for {
 		select {
@@ -127,7 +127,7 @@ func (r *run) drain() {
 	}
 }
 
-// report hands something to the loop, unless that has ended.
+// report sends a function to the loop, unless the loop has ended.
 func (r *run) report(f func()) {
 	select {
 	case r.reports <- f:
@@ -146,8 +146,8 @@ func (r *run) watch(ctx context.Context) {
 	}
 }
 
-// see notes what can be seen of an election. What cannot be seen now stays as it
-// was, and holds nobody up (partition-P6).
+// see records a view of an election. If the election cannot be seen now, its last known
+// leader stays, and no member waits for it (partition-P6).
 func (r *run) see(i int, view election.View) {
 	s := &r.leaders[i]
 	if !s.seen {
@@ -162,13 +162,14 @@ func (r *run) see(i int, view election.View) {
 	}
 }
 
-// unseenLimit is for how many of its leases who has a seat that cannot be seen is taken for a
-// member: as long as a member whose seat is damaged needs to lose it and to take another.
+// unseenLimit is for how many leases the holder of a seat that cannot be seen still counts
+// as a member. In that time a member whose seat is damaged can lose it and take another
+// one.
 const unseenLimit = 3
 
-// vanished reports whether who had a seat is no member any more as far as can be known: the seat
-// could not be seen for long, though others could, and nothing shows that its holder lives. Until is
-// when to look again.
+// vanished reports whether the holder of a seat no longer counts as a member: the seat
+// could not be seen for unseenLimit leases, although other elections could, and the holder
+// owns no partition that can be seen. until is when to look again.
 func (r *run) vanished(seat int, alive []string) (gone bool, until time.Time) {
 	s := r.leaders[len(r.jobs)+seat]
 	if s.err == nil || s.leader == "" || slices.Contains(alive, s.leader) ||
@@ -179,7 +180,7 @@ func (r *run) vanished(seat int, alive []string) (gone bool, until time.Time) {
 	return !time.Now().Before(until), until
 }
 
-// stop ends everything at once; the first reason counts.
+// stop ends all campaigns and leaderships at once; the first error is kept.
 func (r *run) stop(err error) {
 	if !r.stopping {
 		r.stopping, r.err = true, err
@@ -198,7 +199,7 @@ func (r *run) cancel(p int) {
 	}
 }
 
-// leave gives the seat up; the partitions go when others wait for them.
+// leave gives up the seat. The partitions follow when other members wait for them.
 func (r *run) leave() {
 	r.leaving = true
 	if r.sitting != nil {
@@ -206,12 +207,12 @@ func (r *run) leave() {
 	}
 }
 
-// decide does this member's part of what should be, and returns when to look
-// again though nothing has happened.
+// decide carries out this member's part of the plan, and returns when to look again if
+// nothing happens before.
 func (r *run) decide() <-chan time.Time {
 	if r.unseen > 0 || r.stopping {
 		if r.leaving && !r.stopping {
-			r.stop(nil) // before anything was taken
+			r.stop(nil) // this member has taken nothing yet
 		}
 		return nil
 	}
@@ -226,7 +227,7 @@ func (r *run) decide() <-chan time.Time {
 	}
 	targets := balance.Plan(members, owners)
 	next = earlier(next, earlier(r.takeSeat(r.unfit(members)), r.campaign(targets)))
-	if r.seated || r.leaving || r.sitting == nil { // else it is about to take a seat
+	if r.seated || r.leaving || r.sitting == nil { // else it is about to get a seat
 		next = earlier(next, r.moveAll(owners, targets))
 	}
 	if next.IsZero() {
@@ -235,8 +236,9 @@ func (r *run) decide() <-chan time.Time {
 	return time.After(time.Until(next))
 }
 
-// group returns the members, the owners of the partitions, and when to look again though
-// nothing has happened. Of itself a member knows better than what it has seen last.
+// group returns the members, the owners of the partitions, and when to look again if
+// nothing happens before. For its own seat and partitions, a member uses what it knows, not
+// what it saw.
 func (r *run) group() (members, owners []string, next time.Time) {
 	me, alive := r.member.id, []string(nil)
 	for p := range r.jobs {
@@ -269,7 +271,7 @@ func (r *run) group() (members, owners []string, next time.Time) {
 	return slices.Compact(members), owners, next
 }
 
-// noteFree notes since when partitions have no owner.
+// noteFree records since when partitions have had no owner.
 func (r *run) noteFree(owners []string) {
 	for p, owner := range owners {
 		switch s := &r.leaders[p]; {
@@ -292,15 +294,15 @@ func (r *run) show(members, owners []string) {
 	r.member.setView(view)
 }
 
-// takeSeat campaigns for a seat that nobody has, and returns when to look again. An unfit
-// member gives its own up.
+// takeSeat campaigns for a vacant seat, and returns when to look again. An unfit member
+// gives up its seat.
 func (r *run) takeSeat(unfit bool) (next time.Time) {
 	if r.sitting != nil {
-		if unfit { // all members may be at one time: they do not come back together
+		if unfit { // all members may be unfit at once; the random pause spreads their return
 			r.sitAt = time.Now().Add(rand.N(r.member.seats[0].Options().Lease))
 		}
 		if unfit || !r.seated && !r.vacant(r.seat) {
-			r.sitting() // or somebody was faster, or its record is damaged
+			r.sitting() // unfit, or another member was faster, or the record is damaged
 		}
 		return next
 	}
@@ -323,8 +325,10 @@ func (r *run) takeSeat(unfit bool) (next time.Time) {
 	return next
 }
 
-// vacant reports whether this member may take a seat: nobody else has it, and it can be seen. Where none can be seen
-// each is tried. An Elector that was served once does not end by itself at a record that is damaged.
+// vacant reports whether this member may campaign for a seat: it has no other holder and
+// can be seen. If no seat can be seen, each one may be tried. takeSeat ends a campaign for
+// a seat that is no longer vacant, because an Elector that the store has served does not
+// end by itself when the record is damaged.
 func (r *run) vacant(seat int) bool {
 	seats := r.leaders[len(r.jobs):]
 	s := seats[seat]
@@ -358,15 +362,15 @@ func (r *run) sit(seat int) {
 	})
 }
 
-// isRefusal reports whether a store refuses one election for good, as it says. That
-// may be what is wrong with this one alone, or passing: see election.Permanent. Each
-// seat and each partition is an Elector of its own, and a member that has a seat was
-// served (partition-P6).
+// isRefusal reports whether the store says that it refuses an election for good. The fault
+// may concern only this election, or may pass (see election.Permanent). Each seat and each
+// partition has an Elector of its own, so the store may have served a member through one
+// and refuse it through another (partition-P6).
 func isRefusal(err error) bool {
 	return errors.Is(err, election.ErrPermanent) && !errors.Is(err, election.ErrClosed) && !errors.Is(err, election.ErrLost)
 }
 
-// start runs something whose end the loop awaits.
+// start runs f in a goroutine; the loop waits for its end and then calls ended.
 func (r *run) start(f func() error, ended func(error)) {
 	r.active++
 	r.workers.Go(func() {
@@ -387,8 +391,7 @@ func (r *run) start(f func() error, ended func(error)) {
 	})
 }
 
-// campaign starts and ends this member's campaigns, and returns when to look
-// again.
+// campaign starts and ends campaigns for partitions, and returns when to look again.
 func (r *run) campaign(targets []string) (next time.Time) {
 	now := time.Now()
 	for p := range r.jobs {
@@ -405,7 +408,7 @@ func (r *run) campaign(targets []string) (next time.Time) {
 	return next
 }
 
-// stand stands for a partition, and leads it.
+// stand campaigns for a partition, and runs the function while it leads.
 func (r *run) stand(p int) {
 	ctx, cancel := context.WithCancelCause(r.base)
 	r.jobs[p].cancel = cancel
@@ -415,7 +418,7 @@ func (r *run) stand(p int) {
 			if err := r.function(ctx, p, lead); ctx.Err() == nil {
 				return err
 			}
-			return nil // it was told to end: what it says then is no error by itself
+			return nil // an error after the context has ended is ignored
 		})
 	}, func(err error) {
 		stopped := ctx.Err() != nil
@@ -431,8 +434,8 @@ func (r *run) elected(p int, lead election.Leadership) {
 	r.leaders[p].token = max(r.leaders[p].token, lead.Token())
 }
 
-// noteHanging notes which functions have not ended though their leaderships have, two leases
-// ago, and returns when to look again.
+// noteHanging marks the functions that still run two leases after their leaderships were
+// seen to be over, and returns when to look again.
 func (r *run) noteHanging() (next time.Time) {
 	o, now := r.member.seats[0].Options(), time.Now()
 	instant := o.Clock.Now()
@@ -453,14 +456,14 @@ func (r *run) noteHanging() (next time.Time) {
 	return next
 }
 
-// unfit reports whether a function of this member hangs and there are other members, who
-// leave its partition to this one for as long as it has a seat (partition-P7).
+// unfit reports whether a function of this member hangs while there are other members. They
+// leave its partition to this member for as long as it has a seat (partition-P7).
 func (r *run) unfit(members []string) bool {
 	return slices.ContainsFunc(r.jobs, func(j job) bool { return j.hangs }) &&
 		slices.ContainsFunc(members, func(m string) bool { return m != r.member.id })
 }
 
-// stood notes how a campaign or a leadership has ended.
+// stood records how a campaign or a leadership has ended.
 func (r *run) stood(p int, err error, stopped bool) {
 	j := &r.jobs[p]
 	failures := j.failures
@@ -478,26 +481,28 @@ func (r *run) stood(p int, err error, stopped bool) {
 	}
 }
 
-// isLost reports whether a leadership was lost, by a store that keeps its promises.
+// isLost reports whether a leadership was lost although the store keeps its promises.
 func isLost(err error) bool {
 	var lost *election.LostError
 	return errors.As(err, &lost) && lost.Reason != election.ReasonTokenStale
 }
 
-// moveAll hands over what may be on the move now, and returns when to look again. A
-// partition that has had no owner for longer than it takes to replace one that died does
-// not count: perhaps nobody can take it (partition-P6). Then another one goes only to a
-// member that is seen to wait: else one that can take nothing would cost all others its
-// whole share, one by one (partition-P5). Nor does one count for long that cannot be handed
-// over: its new owner may never be able to warm up.
+// moveAll hands over the partitions that may move now, and returns when to look again.
+//
+// Some partitions do not count against MaxMoves. One has had no owner for longer than it
+// takes to replace an owner that died: perhaps no member can take it (partition-P6). While
+// there are such partitions, a further one goes only to a member that is seen to wait;
+// otherwise a member that can take nothing would cost the others its whole share, one
+// partition after the other (partition-P5). Another could not be handed over for long: its
+// new owner may never be able to warm up.
 func (r *run) moveAll(owners, targets []string) (next time.Time) {
 	now, limit, lease := time.Now(), r.member.options.MaxMoves, r.member.seats[0].Options().Lease
-	blind := slices.Clone(owners) // for moves to a member that is not seen to wait
+	blind := slices.Clone(owners) // decides about moves to a member that is not seen to wait
 	for p := range owners {
 		s, j := &r.leaders[p], &r.jobs[p]
 		over := s.free.Add(2 * lease)
 		switch {
-		case s.err != nil && !j.leads: // whether it is on the move is not known, perhaps for long
+		case s.err != nil && !j.leads: // it may be moving or not, perhaps for long
 			owners[p], blind[p] = targets[p], targets[p]
 		case owners[p] != balance.Nobody:
 		case now.Before(over):
@@ -537,14 +542,14 @@ func (r *run) moveAll(owners, targets []string) (next time.Time) {
 	return next
 }
 
-// moveLimit is for how long a partition that may move counts as one that does.
+// moveLimit is how long a partition that may move counts as moving.
 func (r *run) moveLimit() time.Duration {
 	o := r.member.partitions[0].Options()
 	return o.WarmLimit + 2*o.Lease
 }
 
-// move hands a partition over, if it is this member's, and returns when to try
-// again. If it may not resign, it leads on where nobody is seen to wait.
+// move hands over a partition that this member owns, and returns when to try again. If it
+// may not resign, and no candidate is seen to wait, this member continues to lead.
 func (r *run) move(p int, to string, mayResign bool) (next time.Time) {
 	j := &r.jobs[p]
 	if !j.leads || j.hangs || j.moving {
@@ -574,8 +579,8 @@ func handOver(ctx context.Context, e *election.Elector, to string, resign, mayRe
 	return e.Resign(ctx)
 }
 
-// moved notes what came of handing over. In the good case the leadership has
-// ended, or is about to.
+// moved records the result of a hand-over. After a success nothing is to be done: the
+// leadership has ended or is about to.
 func (r *run) moved(p int, token election.Token, err error) {
 	j := &r.jobs[p]
 	if err == nil || !j.leads || j.lead.Token() != token {
@@ -583,7 +588,7 @@ func (r *run) moved(p int, token election.Token, err error) {
 	}
 	pause := r.member.retry(j.refusals + j.mishaps)
 	if turn := r.leaders[p].turn; !turn.IsZero() && time.Since(turn) >= r.moveLimit() {
-		pause = r.moveLimit() // there may be as many as a member is to have
+		pause = r.moveLimit() // as many partitions may wait as the new owner's share
 	}
 	j.moving, j.after = false, time.Now().Add(pause)
 	if r.leaving || errors.Is(err, election.ErrNoCandidate) {
@@ -593,7 +598,7 @@ func (r *run) moved(p int, token election.Token, err error) {
 	}
 }
 
-// earlier returns the earlier of two times, zero being none.
+// earlier returns the earlier of two times; zero means none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-project/conclave/election/partition"
 )
 
-// TestPartitionThatAMemberCannotWarmUpHoldsNoOtherUp (partition-P5): neither those of its
-// owner nor those of others. Of eight, a has 0 to 3 and b the others when c comes, which is to
-// have 3 and 7.
+// TestPartitionThatAMemberCannotWarmUpHoldsNoOtherUp (partition-P5), neither those of its
+// owner nor those of others. Of eight partitions, a has 0 to 3 and b the others when c
+// arrives, which is to have 3 and 7.
 func TestPartitionThatAMemberCannotWarmUpHoldsNoOtherUp(t *testing.T) {
 	for _, broken := range []int{3, 7} {
 		synctest.Test(t, func(t *testing.T) {

@@ -36,7 +36,7 @@ type bubbleTimer struct {
 func (t bubbleTimer) C() <-chan struct{} { return t.fired }
 func (t bubbleTimer) Stop()              { t.timer.Stop() }
 
-// denying is a store in which everything can be seen, and some may take some elections.
+// denying is a store in which everything can be seen, but not everybody may take every election.
 type denying struct {
 	*electiontest.Store
 	mu   sync.Mutex
@@ -103,8 +103,7 @@ func TestPartitionThatNobodyCanTakeHoldsNoHandOverUp(t *testing.T) {
 	}
 }
 
-// TestOwnerThatHasDiedHoldsMovesUpForTwoLeases (partition-P5), while nobody can take what
-// it had.
+// TestOwnerThatHasDiedHoldsMovesUpForTwoLeases (partition-P5) while nobody can take what it had.
 func TestOwnerThatHasDiedHoldsMovesUpForTwoLeases(t *testing.T) {
 	nobody := func(election.Claim) bool { return false }
 	inBubble(t, 9, nobody, func(t *testing.T, g *group, store *denying) {
@@ -139,8 +138,8 @@ func TestOwnerThatHasDiedHoldsMovesUpForTwoLeases(t *testing.T) {
 	})
 }
 
-// TestMemberThatCanTakeNothingCostsMaxMoves partitions (partition-P5), for as long as it is
-// there; a member that leaves gives all up nevertheless.
+// TestMemberThatCanTakeNothingCostsMaxMoves partitions (partition-P5) for as long as it is
+// there; a member that leaves gives up all its partitions nevertheless.
 func TestMemberThatCanTakeNothingCostsMaxMoves(t *testing.T) {
 	for what, through := range map[string]func(*denying) election.Backend{
 		"hands over": func(d *denying) election.Backend { return d },

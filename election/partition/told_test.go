@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/election/partition"
 )
 
-// TestFunctionThatWasToldToEndEndsNoMember, whatever error it returns then, as that of a
-// query that was cancelled: it has not returned one by itself.
+// TestFunctionThatWasToldToEndEndsNoMember, whatever error it then returns, such as the
+// error of a cancelled query: it did not return the error on its own.
 func TestFunctionThatWasToldToEndEndsNoMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble{time.Now()}

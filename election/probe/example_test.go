@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/election/probe"
 )
 
-// The orchestrator starts a process again whose function does not end, and routes
-// requests to the leader.
+// The orchestrator restarts a process whose function does not end, and routes requests to
+// the leader.
 func ExampleHandler() {
 	elector, err := election.New(electiontest.NewStore(nil), "billing", election.Options{Once: true})
 	if err != nil {

@@ -50,7 +50,7 @@ type Answer struct {
 	// ago that is. Since is absent before Run was called.
 	Since time.Time `json:"since,omitzero"`
 	ForMs int64     `json:"forMs"`
-	// Token is that of the leadership until it is released, else absent.
+	// Token is the leadership's token until it is released, else absent.
 	Token uint64 `json:"token,omitempty"`
 	// LeaseMs is how long the store keeps others out after a renewal, and LeaseLeftMs how much of
 	// that is left, less the margin for clocks. Absent without a leadership.

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// ask returns what the three rules answer, as "leads campaigns alive", and the last
-// answer.
+// ask returns the status codes of the three rules, in the order Leads, Campaigns, Alive,
+// and the last answer.
 func ask(t *testing.T, e *election.Elector) (codes [3]int, a probe.Answer) {
 	t.Helper()
 	for i, rule := range []probe.Rule{probe.Leads, probe.Campaigns, probe.Alive} {
@@ -39,7 +39,7 @@ func newElector(t *testing.T, store election.Backend, o election.Options) *elect
 	return e
 }
 
-// until asks again and again until the candidate is in a state.
+// until waits until the candidate is in a state.
 func until(t *testing.T, e *election.Elector, state election.State) {
 	t.Helper()
 	awaittest.Until(t, "it is "+state.String(), func() bool { return e.Status().State == state })
@@ -105,10 +105,10 @@ func TestProbeFailsWhenTheFunctionIsStuck(t *testing.T) {
 	<-ended
 }
 
-// TestProbeOfAFrozenProcessTellsTheTruth: the first that it does afterwards is to
-// answer a probe. The clock stands, but for what the test moves, and no timer of it
-// has fired yet. The Elector itself may be about to see, since the first probe, that its
-// leadership is over: then its function, which has not ended by the deadline, is stuck.
+// TestProbeOfAFrozenProcessTellsTheTruth: answering a probe is the first thing that the
+// process does after it was frozen. The clock advances only by the test, and none of its
+// timers has fired yet. Since the first probe, the Elector itself may be about to see that
+// its leadership is over: then its function, which has not ended by the deadline, is stuck.
 func TestProbeOfAFrozenProcessTellsTheTruth(t *testing.T) {
 	c := &frozen{Manual: clock.NewManual(0)}
 	e := newElector(t, electiontest.NewStore(c), election.Options{Once: true, ID: "a", Lease: time.Minute, Clock: c})

@@ -39,8 +39,9 @@ func (b *Backend) Acquire(ctx context.Context, one election.Claim) (election.Gra
 	return grant, nil
 }
 
-// begin guards a holder, unless Close, which waits for all guards, has told it already
-// that it is lost. An entry that the store's client keeps has no lease of its own.
+// begin starts the guard of a holder, unless Close, which waits for all guards, has already
+// told the holder that it is lost. If the store's client itself renews the entry, kept is true,
+// and lapse watches the grant.
 func (b *Backend) begin(c *claim, kept bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +54,7 @@ func (b *Backend) begin(c *claim, kept bool) {
 	}
 }
 
-// lapse takes a holder's entry away when its grant has run out (queue-Q10).
+// lapse removes a holder's entry when its grant has run out (queue-Q10).
 func (b *Backend) lapse(c *claim) {
 	for until := clock.Instant(0); until != c.proven(); {
 		until = c.proven()
@@ -66,12 +67,12 @@ func (b *Backend) lapse(c *claim) {
 	}
 	if c.life.Err() == nil {
 		c.lose()
-		_ = c.entry.Revoke(c.life) // goes on where it can (queue-Q7)
+		_ = c.entry.Revoke(c.life) // the store repeats it in the background if it can (queue-Q7)
 	}
 }
 
-// guard tells the Elector what the store shows of a holder, until the claim is
-// released or seen to be lost. Whatever was missed the next renewal finds.
+// guard tells the Elector what the store reports about a holder, until the claim is released or
+// found to be lost. The next renewal finds whatever was missed.
 func (b *Backend) guard(c *claim) {
 	for c.life.Err() == nil {
 		err := c.entry.Guard(c.life, c.signalNews)
@@ -90,14 +91,14 @@ type waiter struct {
 	lease   Lease
 	warmUp  warmUp
 	joined  func()
-	// place is as the store has told it at the instant placed, Standing Gone where
-	// it has to be asked again.
+	// place is what the store has reported, at the instant placed. Its Standing is Gone if the
+	// store has to be asked again.
 	place  Place
 	placed clock.Instant
 }
 
-// awaitTurn returns when the claim leads, and when it cannot stay in the queue.
-// While the store cannot be asked it stays for a lease: the store may keep it.
+// awaitTurn returns when the claim leads, or when it cannot stay in the queue. While the store
+// cannot be reached, the claim stays for a lease, because the store may keep its entry.
 func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
 	good := w.backend.now()
 	for {
@@ -132,13 +133,13 @@ func (w *waiter) awaitTurn(ctx context.Context) (election.Grant, error) {
 	}
 }
 
-// final reports whether trying again is of no use to this claim.
+// final reports whether trying again is useless for this claim.
 func (w *waiter) final(err error) bool {
 	err = w.backend.store.Mark(err)
 	return errors.Is(err, election.ErrLost) || errors.Is(err, election.ErrPermanent)
 }
 
-// length is that of the lease.
+// length returns the length of the lease.
 func (w *waiter) length() time.Duration {
 	if w.lease.Length == 0 {
 		return w.claim.Lease
@@ -146,14 +147,13 @@ func (w *waiter) length() time.Duration {
 	return w.lease.Length
 }
 
-// due is when the lease is renewed next, and false if this package does not
-// renew it.
+// due returns when to renew the lease next; false if this package does not renew it.
 func (w *waiter) due() (clock.Instant, bool) {
 	return w.lease.Sent.Add(w.lease.Length / 3), w.lease.Length > 0
 }
 
-// bounded returns a context for what must not keep a lease of this package from being
-// renewed: it ends after half of the lease.
+// bounded returns a context for calls that must not prevent the renewal of a lease of this
+// package: it ends after half of the lease.
 func (w *waiter) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if w.lease.Length == 0 {
 		return context.WithCancel(ctx)
@@ -167,8 +167,8 @@ func (w *waiter) takeUp(ctx context.Context, token election.Token) (election.Gra
 	return w.backend.takeUp(ctx, w.claim, token)
 }
 
-// look renews the lease if it is time, and finds the entry's place. An entry
-// that has gone is put at the end (queue-Q4), if the lease lives (queue-Q1).
+// look renews the lease if it is time, and finds the entry's place. An entry that has gone is
+// put at the end of the queue (queue-Q4), if the lease still lives (queue-Q1).
 func (w *waiter) look(ctx context.Context) (Place, error) {
 	ctx, cancel := w.bounded(ctx)
 	defer cancel()
@@ -197,8 +197,8 @@ func (w *waiter) look(ctx context.Context) (Place, error) {
 	return place, nil
 }
 
-// stands reports whether the place need not be asked for: nothing has come of what
-// it was waited for, and it was told less than a lease ago (queue-Q3).
+// stands reports whether the place is still valid, so that it need not be asked for: the wait
+// has reported nothing, and the place was reported less than a lease ago (queue-Q3).
 func (w *waiter) stands() bool {
 	entry, tells := w.claim.entry.(Quiet)
 	return tells && w.place.Standing == Queued && entry.Quiet() && w.backend.now() < w.placed.Add(w.length())
@@ -218,7 +218,7 @@ const never = time.Duration(1<<63 - 1)
 // await returns when there is a reason to look again (queue-Q3).
 func (w *waiter) await(ctx context.Context, place Place) error {
 	if place.Standing != Queued {
-		return nil // it has entered again, or could not take the lock
+		return nil // it has joined the queue again, or could not take the lock
 	}
 	limit := never
 	if at, renews := w.due(); renews {

@@ -30,38 +30,37 @@ type Backend struct {
 	store   Store
 	options Options
 	now     func() clock.Instant
-	joins   chan struct{}   // has one for each claim that joins
+	joins   chan struct{}   // has one element for each claim that is joining
 	life    context.Context // ends with Close
 	end     context.CancelFunc
 
 	mu     sync.Mutex
 	claims map[string]*claim // by nonce, until released
 	closed bool
-	group  sync.WaitGroup // of every goroutine, but for warm-ups
+	group  sync.WaitGroup // of every goroutine except warm-ups
 }
 
-// claim is what a Backend knows of a claim from before anything is sent for it
-// until it is released.
+// claim is what a Backend knows about a claim, from before anything is sent for it until it is
+// released.
 type claim struct {
 	election.Claim
 	entry Entry
 	// life ends when the claim is released.
 	life context.Context
 	end  context.CancelFunc
-	// failed is when the first release failed, 0 for never. The Backend's mutex
-	// guards it.
+	// failed is when the release first failed, 0 for never. The Backend's mutex guards it.
 	failed   clock.Instant
 	released chan struct{} // closed when nothing is left of it
-	// lost and news are those of the grant.
+	// lost and news are the channels of the grant.
 	lost chan struct{}
 	lose func() // closes lost, once
 	news chan struct{}
 
 	mu        sync.Mutex
 	token     election.Token // zero until granted
-	until     clock.Instant  // when the grant ends, as far as it was proved
-	history   *History       // as it was when the grant was taken up, nil if it could not be written
-	successor *Candidate     // that is ready, nil for none
+	until     clock.Instant  // when the grant ends, as far as it has been proved
+	history   *History       // as it was when the claim began to lead, nil if it could not be written
+	successor *Candidate     // the waiter that is ready to lead next, nil for none
 	ended     election.Reason
 }
 
@@ -76,12 +75,13 @@ func New(store Store, options Options) *Backend {
 	return b
 }
 
-// joinsMax bounds the claims that join their queues at a time, until they wait or lead.
-// Ten thousand that a process begins with would all be slow, and run out of their
-// leases before they come to an end; one after the other they are not.
+// joinsMax bounds the claims that join their queues at the same time, until they wait or lead.
+// If a process began with ten thousand at once, all would be slow, and their leases would end
+// before they had joined. In turn they are fast.
 const joinsMax = 256
 
-// join returns when one more may join, with what lets another one join in its place.
+// join returns when another claim may join. The function that it returns lets the next claim
+// join.
 func (b *Backend) join(ctx context.Context) (joined func(), err error) {
 	select {
 	case b.joins <- struct{}{}:
@@ -149,7 +149,7 @@ func (b *Backend) fail(what, name string, err error) error {
 
 var errClosed = election.Permanent(election.ErrClosed)
 
-// add notes a claim, before anything is sent for it.
+// add records a claim before anything is sent for it.
 func (b *Backend) add(one election.Claim) (*claim, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,9 +165,8 @@ func (b *Backend) add(one election.Claim) (*claim, error) {
 	return c, nil
 }
 
-// sweep forgets the claims whose lease has ended by itself (queue-Q7): nobody has
-// renewed it, and every store ends it within twice its length. The caller holds
-// the mutex.
+// sweep forgets the claims whose lease has ended by itself (queue-Q7): nobody has renewed it,
+// and every store ends it within twice its length. The caller holds the mutex.
 func (b *Backend) sweep() {
 	now := b.now()
 	maps.DeleteFunc(b.claims, func(_ string, c *claim) bool {
@@ -181,8 +180,8 @@ func (b *Backend) claim(nonce string) *claim {
 	return b.claims[nonce]
 }
 
-// forget ends what is known of a claim, or notes that its release has failed.
-// The Elector may ask again.
+// forget removes a claim, or records that its release has failed. The Elector may release it
+// again.
 func (b *Backend) forget(c *claim, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,8 +202,8 @@ func (c *claim) bind(ctx context.Context) (context.Context, context.CancelFunc) 
 	return ctx, func() { stop(); cancel() }
 }
 
-// setGranted notes that the claim leads, and what the history was then; an error
-// says that it is being released.
+// setGranted records that the claim leads, and what the history was then. An error means that
+// the claim is being released.
 func (c *claim) setGranted(token election.Token, h *History) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,8 +214,8 @@ func (c *claim) setGranted(token election.Token, h *History) error {
 	return nil
 }
 
-// closed ends a claim that has no grant, and never gets one then, or tells the
-// one that has a grant that it is lost. It reports whether there is one.
+// closed ends a claim that has no grant, so that it never gets one. A claim that has a grant is
+// told that it is lost. It reports whether there is a grant.
 func (c *claim) closed() (granted bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,22 +227,22 @@ func (c *claim) closed() (granted bool) {
 	return true
 }
 
-// granted returns the token, zero for none, and what was noted with it.
+// granted returns the token, zero for none, and what was recorded with it.
 func (c *claim) granted() (election.Token, *History, *Candidate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.token, c.history, c.successor
 }
 
-// prove notes that a grant was proved, and proven until when all of them last.
+// prove records that a grant was proved. proven returns until when the latest of them lasts.
 func (c *claim) prove(grant election.Grant) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.until = max(c.until, grant.Sent.Add(grant.Lease))
 }
 
-// reason notes why the grant is released, and returns why if that was said before: Close, which
-// releases again what could not be released, does not know.
+// reason records why the grant is released, and returns the reason; an earlier one is kept if
+// there is no new one. Close, which repeats releases that failed, does not know the reason.
 func (c *claim) reason(ended election.Reason) election.Reason {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,7 +271,7 @@ func (c *claim) signalNews() {
 
 const pause = 200 * time.Millisecond
 
-// Pause waits as long as this package and its stores do after a failure.
+// Pause waits for the time that this package and its stores wait after a failure.
 func Pause(ctx context.Context) { sleep(ctx, pause) }
 
 func sleep(ctx context.Context, d time.Duration) {

@@ -10,14 +10,14 @@ import (
 	"github.com/conclave-project/conclave/election/internal/tenures"
 )
 
-// historyTries is how often the history is written against others.
+// historyTries is how often writing the history is tried when others change it meanwhile.
 const historyTries = 3
 
-// wall is the time for people.
+// wall returns the wall-clock time, for people.
 func wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
-// takeUp proves that the claim leads, and writes it into the history in the same
-// decision, if that can be (queue-Q8).
+// takeUp proves that the claim leads and, if possible, writes it into the history in the same
+// decision (queue-Q8).
 func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (election.Grant, error) {
 	grant := election.Grant{Claim: c.Claim, Token: token, Lost: c.lost, News: c.news}
 	if guarded, ok := c.entry.(Guarded); ok {
@@ -51,7 +51,7 @@ func (b *Backend) takeUp(ctx context.Context, c *claim, token election.Token) (e
 	return proof.fill(grant, lease), err
 }
 
-// fill returns the grant as it was proved after a renewal.
+// fill returns the grant with what was proved after a renewal.
 func (p Proof) fill(grant election.Grant, lease Lease) election.Grant {
 	if p.Length != 0 {
 		lease = p.Lease
@@ -103,7 +103,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 		b.stepDown(ctx, c, c.reason(grant.Ended))
 		err = c.entry.Revoke(ctx)
 		b.forget(c, err != nil)
-	} else { // released before, or of another Backend
+	} else { // released before, or a claim of another Backend
 		err = b.store.Entry(ctx, grant.Claim).Revoke(ctx)
 	}
 	if err != nil {
@@ -112,9 +112,9 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	return nil
 }
 
-// stepDown gives the election up, with a note in the history, if the claim
-// leads. Its errors do not matter: what is left is revoked next. But a successor would
-// not lead then, so that a request without an answer is made again for its sake.
+// stepDown gives the election up, with a note in the history, if the claim leads. Its errors do
+// not matter, because what is left is revoked next. But then a chosen successor would not be
+// the next leader, so for its sake a request without an answer is repeated.
 func (b *Backend) stepDown(ctx context.Context, c *claim, reason election.Reason) {
 	token, history, successor := c.granted()
 	for try := 1; token != 0 && try <= historyTries+1; try++ {
@@ -145,7 +145,7 @@ func (b *Backend) stepDown(ctx context.Context, c *claim, reason election.Reason
 	}
 }
 
-// amend notes how a leadership ended that was lost, others having led since.
+// amend records how a lost leadership ended, after others have led.
 func (b *Backend) amend(ctx context.Context, c *claim, token election.Token, reason election.Reason) {
 	history, err := c.entry.History(ctx)
 	if err != nil || !amends(history.Tenures, token) {

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// busy is a store that takes a second for each entry, however many come.
+// busy is a store that takes a second for each entry, however many arrive.
 type busy struct {
 	*memory
 
@@ -48,7 +48,7 @@ func (s *busy) count(entering, queued int) {
 	s.most = max(s.most, s.entering)
 }
 
-// TestManyClaimsJoinAFewAtATime: those who wait keep nobody from joining.
+// TestManyClaimsJoinAFewAtATime: claims that wait keep nobody from joining.
 func TestManyClaimsJoinAFewAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &busy{memory: newMemory()}

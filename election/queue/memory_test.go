@@ -14,9 +14,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// memory is a Store in memory: the plainest correct one. Its queues are those of
-// etcd: the entry that came first leads, and a holder sends those before its
-// successor to the end.
+// memory is a Store in memory: the simplest correct one. Its queues are those of etcd: the
+// entry that came first leads, and a holder sends those before its successor to the end.
 type memory struct {
 	mu     sync.Mutex
 	queues map[string]*line
@@ -57,8 +56,8 @@ func (m *memory) Traits() election.Traits {
 
 func (m *memory) Mark(err error) error { return err }
 
-// change lets a function look at an election, and reports a change if it made
-// one. Leases that have run out are gone before.
+// change lets a function look at an election, and reports a change if the function made one.
+// Leases that have run out are removed first.
 func (m *memory) change(name string, edit func(*line) (changed bool, err error)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +102,7 @@ func (m *memory) await(ctx context.Context, name string, limit time.Duration) {
 	}
 }
 
-// queued returns those that are in the queue, in order.
+// queued returns the spots that are in the queue, in order.
 func (q *line) queued() []*spot {
 	in := slices.DeleteFunc(slices.Clone(q.entries), func(s *spot) bool { return s.Created == 0 })
 	slices.SortFunc(in, func(a, b *spot) int { return int(a.Created) - int(b.Created) })
@@ -172,7 +171,7 @@ func (m *memory) Entry(_ context.Context, claim election.Claim) Entry {
 	return &memoryEntry{memory: m, claim: claim}
 }
 
-// own looks at the election with the own spot, which must be there.
+// own lets a function look at the election with the entry's own spot, which must be there.
 func (e *memoryEntry) own(edit func(*line, *spot) (bool, error)) error {
 	return e.change(e.claim.Election, func(q *line) (bool, error) {
 		s := q.find(e.claim.Nonce)
@@ -271,7 +270,7 @@ func (e *memoryEntry) Prove(_ context.Context, history *History) (proof Proof, e
 	return proof, err
 }
 
-// write puts the history if it is still of its version.
+// write writes the history if it still has the given version.
 func (e *memoryEntry) write(q *line, history *History) error {
 	if history == nil {
 		return nil
@@ -377,7 +376,7 @@ func (e *memoryEntry) Promote(_ context.Context, chosen Candidate) error {
 			if s.Key == chosen.Key {
 				return true, nil
 			}
-			s.Created = 0 // it enters again
+			s.Created = 0 // it enters the queue again
 		}
 		return true, election.ErrNoCandidate
 	})

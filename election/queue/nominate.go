@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Nominate chooses the first waiter with this id, and returns when it is ready and will lead next
-// if the grant ends by a release. A candidate of another client library is ready at once.
+// Nominate chooses the first waiter with this id, and returns once that waiter is ready and will
+// lead next if the grant ends by a release. A candidate of another client library is always ready.
 func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	c, err := b.held(grant)
 	if err == nil {
@@ -37,7 +37,7 @@ func (b *Backend) nominate(ctx context.Context, c *claim, id string) error {
 	return nil
 }
 
-// awaitReady tells the waiter that it is chosen, and waits until it is ready.
+// awaitReady tells the waiter that it was chosen, and waits until it is ready.
 func (b *Backend) awaitReady(ctx context.Context, c *claim, chosen Candidate) error {
 	n, err := c.entry.Nominate(ctx, chosen)
 	for err == nil {

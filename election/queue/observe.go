@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// observeGather is how long an observer lets changes gather, so that a
-	// hand-over is seen as one.
+	// observeGather is how long an observer waits for further changes, so that a hand-over
+	// appears as one change.
 	observeGather = 2 * time.Millisecond
 	// observePause is the pause after a failure.
 	observePause = 500 * time.Millisecond
 )
 
-// Observe yields the queue whenever it has changed, and ends with Close, as with ctx.
+// Observe yields the queue whenever it has changed, until ctx ends or Close is called.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
 		life, end := context.WithCancel(ctx)
-		defer end() // it may be left early, and ctx last as long as the program
+		defer end() // the caller may leave the loop early, and ctx may last as long as the program
 		defer context.AfterFunc(b.life, end)()
 		observer := b.store.Observe(life, name)
 		last, first, failed := election.View{Election: name}, true, false
@@ -100,7 +100,7 @@ func (b *Backend) Ask(ctx context.Context, name string, request election.Request
 		case !errors.Is(err, ErrConflict):
 			return b.fail("ask the leader of", name, err)
 		}
-		if Pause(ctx); ctx.Err() != nil { // what has changed may change again and again
+		if Pause(ctx); ctx.Err() != nil { // the election may change again and again
 			return b.fail("ask the leader of", name, context.Cause(ctx))
 		}
 	}

@@ -23,8 +23,8 @@ func (w *witness) Observe(life context.Context, name string) Observer {
 	return w.memory.Observe(life, name)
 }
 
-// TestObserverThatIsLeftEarlyLeavesNothing: a program that asks who leads, again and
-// again with the context of its life, gathers no watches.
+// TestObserverThatIsLeftEarlyLeavesNothing: a program that asks who leads, again and again with
+// the context of its life, accumulates no watches.
 func TestObserverThatIsLeftEarlyLeavesNothing(t *testing.T) {
 	w := &witness{memory: newMemory()}
 	for _, err := range New(w, Options{}).Observe(awaittest.Within(t), "e") {
@@ -38,7 +38,7 @@ func TestObserverThatIsLeftEarlyLeavesNothing(t *testing.T) {
 	}
 }
 
-// changing is a store that has changed by the time it is asked.
+// changing is a store that has always changed by the time it is asked.
 type changing struct {
 	*memory
 	asked int
@@ -51,7 +51,8 @@ func (c *changing) Ask(context.Context, string, Holder, election.Request) error 
 	return ErrConflict
 }
 
-// TestAskPausesWhereTheStoreHasChanged: it is asked again, and not as often as it answers.
+// TestAskPausesWhereTheStoreHasChanged: the store is asked again, but not as fast as it
+// answers.
 func TestAskPausesWhereTheStoreHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &changing{memory: newMemory()}
@@ -71,8 +72,8 @@ func TestAskPausesWhereTheStoreHasChanged(t *testing.T) {
 	})
 }
 
-// TestClosedBackendIsObservedNoMore: who waits for a leader in a store that is closed would
-// wait for ever, and what observes gather.
+// TestClosedBackendIsObservedNoMore: a program that waits for a leader in a closed store would
+// wait forever, and observers would accumulate.
 func TestClosedBackendIsObservedNoMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New(newMemory(), Options{Clock: electiontest.VirtualClock(1)})

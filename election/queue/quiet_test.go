@@ -9,25 +9,25 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// told is a store whose watches tell what a test says, as time passes.
+// told is a store whose watches report what a test says, as time passes.
 type told struct {
 	*memory
 	entry *toldEntry
 }
 
-// toldEntry waits behind a leader. Each Wait lasts to its limit, on the test's clock,
-// and has ended as next says.
+// toldEntry waits behind a leader. Each Wait lasts to its limit, on the test's clock, and ends
+// as next says.
 type toldEntry struct {
 	Entry
 	now            *clock.Instant
 	next           func(wait int) (quiet bool, err error)
 	waits          int
 	quiet          bool
-	places, renews []int // by the waits before them
+	places, renews []int // as determined by the waits before them
 }
 
 func (s told) Entry(life context.Context, claim election.Claim) Entry {
-	if claim.ID == "c0" { // who leads
+	if claim.ID == "c0" { // the leader
 		return s.memory.Entry(life, claim)
 	}
 	s.entry.Entry = s.memory.Entry(life, claim)
@@ -58,7 +58,7 @@ func (e *toldEntry) Wait(_ context.Context, limit time.Duration) (err error) {
 
 func (e *toldEntry) Quiet() bool { return e.quiet }
 
-// wait lets a candidate wait so many times, and returns its entry.
+// wait lets a candidate wait the given number of times, and returns its entry.
 func wait(t *testing.T, times int, next func(wait int) (bool, error)) *toldEntry {
 	t.Helper()
 	now := clock.Instant(1)
@@ -79,8 +79,8 @@ func wait(t *testing.T, times int, next func(wait int) (bool, error)) *toldEntry
 	return e
 }
 
-// TestQuietWaiterRenewsWithoutALook: a hundred that wait would read as often as they
-// renew. Once in a lease they look all the same: a watch may be lost in silence.
+// TestQuietWaiterRenewsWithoutALook: otherwise a hundred waiters would read as often as they
+// renew. Once per lease they look all the same, because a watch may be lost in silence.
 func TestQuietWaiterRenewsWithoutALook(t *testing.T) {
 	e := wait(t, 31, func(int) (bool, error) { return true, nil })
 	if len(e.renews) != 30 {

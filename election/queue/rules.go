@@ -61,7 +61,7 @@ func AllOurs(candidates []Candidate) bool {
 	return !slices.ContainsFunc(candidates, func(c Candidate) bool { return c.Foreign })
 }
 
-// answer returns whether a nominee is ready, and why it never will be.
+// answer reports whether a nominee is ready, or returns why it never will be.
 func (n Nomination) answer() (ready bool, err error) {
 	if n.State == Failed {
 		return false, fmt.Errorf("it could not get ready: %s", n.Error)
@@ -85,8 +85,8 @@ func (s Sight) view(name string) election.View {
 	return view
 }
 
-// accepts returns the request as it is meant for the present holder, and an
-// error if that is not the one asked, or takes none.
+// accepts returns the request addressed to the present holder, or an error if that is not the
+// holder that was asked, or accepts no requests.
 func (s Sight) accepts(request election.Request) (election.Request, error) {
 	switch holder := s.Holder; {
 	case holder.Token == 0:
@@ -101,8 +101,7 @@ func (s Sight) accepts(request election.Request) (election.Request, error) {
 	return request, nil
 }
 
-// asked returns the request that is meant for the leadership with a token, nil
-// for none.
+// asked returns the request for the leadership with a token; nil for none.
 func (p Proof) asked(token election.Token) *election.Request {
 	if p.Request == nil || p.Request.Token != token {
 		return nil
@@ -110,8 +109,8 @@ func (p Proof) asked(token election.Token) *election.Request {
 	return p.Request
 }
 
-// amends reports whether a holder that has lost its leadership may still say how
-// it ended: a successor knows only that it has gone.
+// amends reports whether a holder that has lost its leadership may still record how it ended: a
+// successor knows only that it has gone.
 func amends(history []election.Tenure, token election.Token) bool {
 	c, found := tenures.Find(history, token)
 	return found && (c.Reason == "" || c.Reason == tenures.Expired)

@@ -176,7 +176,7 @@ type Place struct {
 	// Token is that of the leadership, for an entry at the head. Zero means that the lock must be
 	// taken: the entry is a Locker.
 	Token election.Token
-	// Nomination is the latest one of this entry, the zero one for none.
+	// Nomination is the latest nomination of this entry; the zero value for none.
 	Nomination Nomination
 }
 
@@ -213,8 +213,8 @@ type Proof struct {
 	Version uint64
 }
 
-// History is the latest leaderships of an election, and the version at which
-// they stand in the store.
+// History is the latest leaderships of an election, and the version that the list has in the
+// store.
 type History struct {
 	Tenures []election.Tenure
 	Version uint64

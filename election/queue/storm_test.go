@@ -13,18 +13,18 @@ import (
 	"github.com/conclave-project/conclave/internal/storm"
 )
 
-// Candidates and members of groups on a queue in memory, each over a link of its own and by a clock
-// of its own, as wrong as clocks may be; the store has one, too. Requests come late, also when
-// nobody waits for them any more, they or their answers are lost, watches lag, end or are lost in
-// silence; links are cut, the store is gone for a while, candidates vanish, or leave for a while and
-// come back over the same backend, in the middle of a hand-over as well, and operators ask for
-// hand-overs. Judged is what package storm says, and that nothing is left in the store of candidates
-// that have ended.
+// Candidates and members of groups use a queue in memory, each over a link of its own and with
+// a clock of its own, as wrong as clocks may be; the store has one, too. Requests arrive late,
+// even when nobody waits for them any more; requests or their answers are lost; watches lag,
+// end, or are lost in silence; links are cut, and the store is gone for a while. Candidates
+// vanish, or leave for a while and come back over the same backend, even in the middle of a
+// hand-over, and operators ask for hand-overs. Package storm says what is judged; in addition,
+// nothing may be left in the store of candidates that have ended.
 func TestQueuesThroughStorms(t *testing.T) {
 	storm.Through(t, 20, func(_ *testing.T, seed uint64) storm.Played { return newQueueStorm(seed, queueMutant{}, false) })
 }
 
-// TestGroupsThroughStorms has the candidates be members of a group as well.
+// TestGroupsThroughStorms makes the candidates members of a group as well.
 func TestGroupsThroughStorms(t *testing.T) {
 	storm.Through(t, 3, func(_ *testing.T, seed uint64) storm.Played { return newQueueStorm(seed, queueMutant{}, true) })
 }
@@ -68,7 +68,7 @@ func (w *queueStorm) open(c *storm.Candidate, link *bubble.Link) (election.Backe
 	return b, b.Close
 }
 
-// extend has all leases begin again, as a new leader of etcd or Consul does.
+// extend makes all leases begin again, as a new leader of etcd or Consul does.
 func (m *memory) extend() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -93,7 +93,7 @@ type linked struct {
 	stands func(nonces ...string)
 }
 
-// over makes a request that returns something.
+// over makes a request that returns a result.
 func over[T any](ctx context.Context, l linked, call func() (T, error)) (T, error) {
 	type answer struct {
 		value T
@@ -171,11 +171,11 @@ type linkedEntry struct {
 	claim election.Claim
 	entry Entry
 
-	seen  string // what was waited for, at the latest Place
-	quiet bool   // nothing has come of it, as far as its watch tells
+	seen  string // what the latest Place waited for
+	quiet bool   // nothing has changed there, as far as its watch reports
 }
 
-// quietEntry is one that knows when nothing has come.
+// quietEntry is an entry that knows when nothing has come.
 type quietEntry struct{ *linkedEntry }
 
 func (e quietEntry) Quiet() bool { return e.quiet }
@@ -228,7 +228,7 @@ func (e *linkedEntry) Place(ctx context.Context) (Place, error) {
 	return now.place, err
 }
 
-// scene is what a waiter waits for: its predecessor and itself.
+// scene is what a waiter watches: its predecessor and itself.
 func (m *memory) scene(claim election.Claim) (scene string) {
 	_ = m.change(claim.Election, func(q *line) (bool, error) {
 		before := ""

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 )
 
-// TestSuite runs the suite of all backends on a store in memory.
+// TestSuite runs the suite for all backends on a store in memory.
 func TestSuite(t *testing.T) {
 	var stores sync.Map
 	electiontest.Run(t, electiontest.Suite{

@@ -15,15 +15,15 @@ func Encode(value any) []byte {
 	return text
 }
 
-// DecodeHistory reads a list of leaderships. A damaged list is not an error, and the history
-// begins again: it is for people only.
+// DecodeHistory reads a list of leaderships. A damaged list is not an error; the history
+// then starts again, because it is only for people.
 func DecodeHistory(value []byte, version uint64) History {
 	h := History{Version: version}
 	_ = json.Unmarshal(value, &h.Tenures)
 	return h
 }
 
-// DecodeRequest reads a request, nil for none or a damaged one.
+// DecodeRequest reads a request. It returns nil if there is none or it is damaged.
 func DecodeRequest(value []byte) *election.Request {
 	var request election.Request
 	if json.Unmarshal(value, &request) != nil {

@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// warmUp is that of a waiter which was nominated (queue-Q5).
+// warmUp is the warm-up of a waiter that was nominated (queue-Q5).
 type warmUp struct {
 	round  string // of the latest nomination
-	ready  bool   // the function has returned nil; belongs to the latest warm-up that has begun
+	ready  bool   // the function has returned nil; belongs to the warm-up that began last
 	cancel context.CancelFunc
 	done   chan struct{}
 }
 
-// warm makes this waiter ready for a new nomination, in a goroutine of its own.
-// One that was made ready stays so; one that failed, or was told to end before,
-// tries again.
+// warm makes this waiter ready for a new nomination, in a goroutine of its own. A waiter that
+// is ready stays ready; one whose warm-up failed, or was told to end, tries again.
 func (w *waiter) warm(ctx context.Context, n Nomination) {
 	if n.Round == "" || n.State != Nominated || n.Round == w.warmUp.round {
 		return
@@ -25,7 +24,7 @@ func (w *waiter) warm(ctx context.Context, n Nomination) {
 	ctx, cancel := context.WithCancel(ctx)
 	before, done := w.warmUp.done, make(chan struct{})
 	w.warmUp.round, w.warmUp.cancel, w.warmUp.done = n.Round, cancel, done
-	go func() { // nobody waits for a function of the user's, Close as little
+	go func() { // nobody waits for a function of the user's, not even Close
 		defer close(done)
 		defer cancel()
 		if before != nil {
@@ -39,8 +38,7 @@ func (w *waiter) warm(ctx context.Context, n Nomination) {
 	}()
 }
 
-// run calls the function until it has succeeded once. Warm-ups come one after
-// another.
+// run calls the function until it has succeeded once. Warm-ups run one after another.
 func (u *warmUp) run(ctx context.Context, function func(context.Context) error) error {
 	if u.ready || function == nil || ctx.Err() != nil {
 		return ctx.Err()
@@ -50,7 +48,7 @@ func (u *warmUp) run(ctx context.Context, function func(context.Context) error) 
 	return err
 }
 
-// answer tells the holder, until that has succeeded.
+// answer sends the answer to the holder, until that has succeeded.
 func (w *waiter) answer(ctx context.Context, n Nomination) {
 	for ctx.Err() == nil {
 		err := w.claim.entry.Answer(ctx, n)
@@ -70,8 +68,8 @@ func (u *warmUp) stop() {
 	}
 }
 
-// finish tells the warm-up to end and waits for it, but not for ever: the
-// function is the user's.
+// finish tells the warm-up to end and waits for it up to a limit, because the function is the
+// user's.
 func (u *warmUp) finish(limit time.Duration) {
 	if u.cancel == nil {
 		return

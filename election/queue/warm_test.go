@@ -15,8 +15,8 @@ type answering struct{ Entry }
 
 func (answering) Answer(context.Context, Nomination) error { return nil }
 
-// TestCandidateThatDidNotWarmUpIsAskedAgain when it is nominated again, whether it
-// failed or was told to end; one that has warmed up is not.
+// TestCandidateThatDidNotWarmUpIsAskedAgain when it is nominated again, whether it failed or
+// was told to end. A candidate that has warmed up is not asked again.
 func TestCandidateThatDidNotWarmUpIsAskedAgain(t *testing.T) {
 	asked, calls := make(chan int), 0
 	one := election.Claim{Lease: 10 * time.Second}

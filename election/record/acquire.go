@@ -32,9 +32,10 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	return done.Grant, nil
 }
 
-// watchNews tells the holder when its record carries a request, once of each, and
-// when the record is another's, on stores that report changes. A request that
-// nobody can carry out stays in the record: every renewal would be news of it.
+// watchNews tells the holder when its record has a new request, once for each request, and when
+// the record belongs to another candidate. It works on stores that report changes. A request
+// that cannot be carried out stays in the record; without the check for repetition every
+// renewal would report it as news.
 func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
 	watcher, ok := b.store.(Watcher)
 	if !ok || !watcher.Watches() {
@@ -54,11 +55,11 @@ func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
 				continue
 			}
 			if own, fresh := b.lastWritten(claim); fresh && own != version {
-				version = own // what has changed was our own doing
+				version = own // this process has made the change itself
 				continue
 			}
 			if request := brought.Record.Request; brought.Record.Nonce == claim.Nonce && (request == nil || *request == told) {
-				version = brought.Version // the successor has shown that it waits
+				version = brought.Version // the successor has renewed its place
 				continue
 			}
 			seen, err := b.see(ctx, claim.Election, lease)
@@ -81,7 +82,8 @@ func (b *Backend) watchNews(ctx context.Context, grant *election.Grant) {
 	}()
 }
 
-// lastWritten is the version that a claim has written last, if it may still be so.
+// lastWritten returns the version that a claim has written last, if the record may still have
+// it.
 func (b *Backend) lastWritten(claim election.Claim) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

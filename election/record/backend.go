@@ -33,8 +33,8 @@ type Backend struct {
 
 	mu       sync.Mutex
 	memories map[string]*known // by election
-	sweepAt  int               // memories, and look which are over
-	// stops end what goes on in the background for a claim, by nonce.
+	sweepAt  int               // number of memories at which finished elections are removed
+	// stops end what runs in the background for a claim, by nonce.
 	stops map[string]func()
 }
 
@@ -101,21 +101,21 @@ func (b *Backend) fail(what, name string, err error) error {
 	return fmt.Errorf("%s: %s %q: %w", b.name(), what, name, err)
 }
 
-// known is what this process knows of an election.
+// known is what this process knows about an election.
 type known struct {
 	*claims.Memory
 	usedAt clock.Instant
 }
 
 const (
-	// memoriesMin is how many elections are known before any is forgotten.
+	// memoriesMin is how many elections are kept before any is forgotten.
 	memoriesMin = 1024
-	// memoryAge is for how long an election that is over is known after its last use:
-	// far longer than those who observe it pause between two looks.
+	// memoryAge is how long an election that is over is kept after its last use: far longer
+	// than observers pause between two reads.
 	memoryAge = time.Minute
 )
 
-// memory returns that of an election. The caller holds the mutex.
+// memory returns the memory of an election. The caller holds the mutex.
 func (b *Backend) memory(name string) *claims.Memory {
 	now, memory := b.now(), b.memories[name]
 	if memory == nil {
@@ -129,9 +129,9 @@ func (b *Backend) memory(name string) *claims.Memory {
 	return memory.Memory
 }
 
-// sweep forgets the elections that are over: they may come and go without end, one for
-// each job. So many more have to come before the next sweep that it costs each of them
-// little.
+// sweep forgets the elections that are over: an application may create elections without end,
+// one for each job. The next sweep comes only after the number has doubled, so it costs each
+// election little.
 func (b *Backend) sweep(now clock.Instant) {
 	maps.DeleteFunc(b.memories, func(_ string, memory *known) bool {
 		return now >= memory.usedAt.Add(memoryAge) && memory.Over(now)
@@ -139,7 +139,7 @@ func (b *Backend) sweep(now clock.Instant) {
 	b.sweepAt = max(memoriesMin, 2*len(b.memories))
 }
 
-// see reads the record and notes what it has seen.
+// see reads the record and remembers what it has seen.
 func (b *Backend) see(ctx context.Context, name string, lease time.Duration) (claims.Sight, error) {
 	asked := b.now()
 	answer, err := b.read(ctx, name, lease)
@@ -162,7 +162,7 @@ func (b *Backend) Elections(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("%s: list elections: %w", b.name(), err)
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil // a store that tells them in pages may tell one twice
+	return slices.Compact(names), nil // a store that lists them in pages may list one twice
 }
 
 // History returns the latest leaderships.
@@ -183,5 +183,5 @@ func (b *Backend) Ask(ctx context.Context, name string, request election.Request
 	return nil
 }
 
-// wall is the time for people, and the floor of tokens.
+// wall returns the wall-clock time, for people and as the minimum of tokens.
 func (b *Backend) wall() time.Time { return b.options.Wall().UTC().Truncate(time.Millisecond) }

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/invariant"
 )
 
-// call is an operation on its way: it brings it what it wants of the store.
+// call is an operation in progress: it carries what the operation wants to the store and back.
 type call struct {
 	b     *Backend
 	op    claims.Op
@@ -24,8 +24,8 @@ type call struct {
 	warmed chan struct{}
 }
 
-// run returns when the operation is done, or its context has ended. The error is
-// the store's where nobody knows what became of a request.
+// run returns when the operation is done, or its context has ended. If the outcome of a request
+// is unknown, the error is the store's.
 func (c *call) run(ctx context.Context) (claims.Want, error) {
 	want := c.step(c.op.Begin)
 	var failed error
@@ -61,14 +61,14 @@ func (c *call) warmUp(warmed chan struct{}) {
 	close(warmed)
 }
 
-// step moves the operation. Operations of a backend take turns.
+// step advances the operation. Operations of a backend take turns.
 func (c *call) step(move func(now clock.Instant) claims.Want) claims.Want {
 	c.b.mu.Lock()
 	defer c.b.mu.Unlock()
 	return move(c.b.now())
 }
 
-// ask brings one want to the store.
+// ask asks the store for one want.
 func (c *call) ask(ctx context.Context, want claims.Want) (claims.Answer, error) {
 	switch want.Kind {
 	case claims.Read:
@@ -87,7 +87,7 @@ func (c *call) ask(ctx context.Context, want claims.Want) (claims.Answer, error)
 	return claims.Answer{Kind: claims.Woken}, nil
 }
 
-// written is what a store says of a write.
+// written turns the result of a write into an answer.
 func written(version string, err error) claims.Answer {
 	var notYet *NotYetError
 	switch {
@@ -135,7 +135,7 @@ func (c *call) wait(ctx context.Context, want claims.Want) (claims.Answer, error
 	return claims.Answer{Kind: claims.Woken}, nil
 }
 
-// sleep sleeps until an instant, or Close.
+// sleep sleeps until an instant, or until Close.
 func (b *Backend) sleep(ctx context.Context, until clock.Instant) {
 	timer := b.options.Clock.Timer(until)
 	defer timer.Stop()
@@ -146,9 +146,9 @@ func (b *Backend) sleep(ctx context.Context, until clock.Instant) {
 	}
 }
 
-// limit is how long one request to the store may take for a claim of this lease:
-// as long as the Elector lets a renewal take, within bounds. A connection that
-// died silently must not keep a candidate from asking on another.
+// limit returns how long one request to the store may take for a claim of this lease: as long
+// as the Elector lets a renewal take, within bounds. A connection that died silently must not
+// keep a candidate from trying another one.
 func (b *Backend) limit(lease time.Duration) time.Duration {
 	return min(max(lease/4, requestMin), requestMax)
 }
@@ -158,13 +158,13 @@ const (
 	requestMax = 10 * time.Second
 )
 
-// errNoAnswer is what a request ends with that has taken too long.
+// errNoAnswer is the error of a request that has taken too long.
 var errNoAnswer = errors.New("no answer")
 
 var errClosed = election.Permanent(election.ErrClosed)
 
-// bounded makes one request to the store with a time limit. Every request of
-// this package comes through here.
+// bounded makes one request to the store with a time limit. Every request of this package goes
+// through it.
 func (b *Backend) bounded(ctx context.Context, limit time.Duration, request func(context.Context) error) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -186,8 +186,8 @@ func (b *Backend) bounded(ctx context.Context, limit time.Duration, request func
 	return err
 }
 
-// await waits for a change of the record, at most for the limit. A record that has no
-// token left is for a Read to tell.
+// await waits for a change of the record, but no longer than the limit. A record without
+// remaining tokens is not returned: Read reports that as an error.
 func (b *Backend) await(ctx context.Context, name, version string, limit, lease time.Duration) (news News, err error) {
 	err = b.bounded(ctx, limit+b.limit(lease), func(ctx context.Context) (err error) {
 		if teller, ok := b.store.(Teller); ok {

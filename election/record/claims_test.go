@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 )
 
-// down is a store that can be told to answer nothing but errors.
+// down is a store that can be made to answer with errors only.
 type down struct {
 	*Memory
 	reads, writes atomic.Bool // fail
@@ -28,7 +28,7 @@ func (d *down) Read(ctx context.Context, name string) (Record, string, error) {
 	return d.Memory.Read(ctx, name)
 }
 
-// Write takes effect, and its answer is lost.
+// Write takes effect, but its answer is lost.
 func (d *down) Write(ctx context.Context, name string, r Record, version string) (string, error) {
 	after, err := d.Memory.Write(ctx, name, r, version)
 	if d.writes.Load() {
@@ -55,8 +55,8 @@ func kept(b *Backend) (claims, stale int) {
 	return b.memory("jobs").Claims()
 }
 
-// TestClaimsAreForgottenWithoutAStore: one that has written nothing needs no
-// answer, and one that has is forgotten when the record shows it gone.
+// TestClaimsAreForgottenWithoutAStore: a claim that has written nothing needs no answer, and
+// one that has written is forgotten when the record shows that it is gone.
 func TestClaimsAreForgottenWithoutAStore(t *testing.T) {
 	synctest.Test(t, claimsAreForgottenWithoutAStore)
 }
@@ -85,7 +85,7 @@ func claimsAreForgottenWithoutAStore(t *testing.T) {
 		}
 		store.reads.Store(false)
 	}
-	if claims, _ := kept(b); claims > 2 { // the one that the record names, and the one before it at most
+	if claims, _ := kept(b); claims > 2 { // at most the one that the record names, and the one before it
 		t.Errorf("%d claims are kept, of which the record names one", claims)
 	}
 	store.writes.Store(false)
@@ -93,7 +93,7 @@ func claimsAreForgottenWithoutAStore(t *testing.T) {
 		Lease: 20 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(time.Nanosecond) // of the bubble's clock: only a later question shows that a claim has gone
+	time.Sleep(time.Nanosecond) // of the bubble's clock: only a later question shows that a claim is gone
 	if _, err := b.History(t.Context(), "jobs"); err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // TestCloseEndsWhatIsUnderWay: a leader leads for no longer than its lease, and nobody
-// goes on asking a store that is closed.
+// continues to ask a store that is closed.
 func TestCloseEndsWhatIsUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, lease := electiontest.VirtualClock(1), 10*time.Second

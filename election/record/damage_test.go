@@ -18,8 +18,8 @@ func claim(id string) election.Claim {
 	return election.Claim{Election: "e", ID: id, Nonce: fmt.Sprintf("%032s", id), Lease: time.Minute}
 }
 
-// TestDeletedRecordHurriesNobody: the holder finds out with its next renewal
-// only (record-R6). A record that was released is free at once.
+// TestDeletedRecordHurriesNobody: the holder finds out only with its next renewal (record-R6).
+// A record that was released is free at once.
 func TestDeletedRecordHurriesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -55,8 +55,8 @@ func TestDeletedRecordHurriesNobody(t *testing.T) {
 	})
 }
 
-// TestOlderCopyHurriesNobody: a record that is taken back to that of an earlier
-// holder with a short lease does not end the present one's long one.
+// TestOlderCopyHurriesNobody: if a record reverts to that of an earlier holder with a short
+// lease, the long lease of the present holder does not end.
 func TestOlderCopyHurriesNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -99,9 +99,9 @@ func TestOlderCopyHurriesNobody(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsDoNotComeTwice: a store that fails over may forget renewals, and the
-// holder goes on from the record as it was before. A candidate that saw what was
-// forgotten must not take the next renewals for it: their lease would seem to have run for long
+// TestHeartbeatsDoNotComeTwice: a store that fails over may forget renewals, and the holder
+// continues from the record as it was before. A candidate that saw the forgotten renewals must
+// not take the next ones for the same: their lease would seem to have run for a long time
 // (record-R2).
 func TestHeartbeatsDoNotComeTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -139,8 +139,8 @@ func TestHeartbeatsDoNotComeTwice(t *testing.T) {
 	})
 }
 
-// TestRecordWithTheGreatestTokenElectsNobody: a program that may write the record could end
-// every candidate's process by it. A token below 2^63 fits everywhere.
+// TestRecordWithTheGreatestTokenElectsNobody: a program that may write the record could use it
+// to end every candidate's process. A token below 2^63 fits everywhere.
 func TestRecordWithTheGreatestTokenElectsNobody(t *testing.T) {
 	for _, token := range []election.Token{math.MaxInt64 - 1, math.MaxInt64, math.MaxInt64 + 1, math.MaxUint64} {
 		store := record.NewMemory(nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// TestRunEndsSoonWhileTheStoreIsDown, of a leader and of one that waits, whatever the
-// lease that was asked for: what is not released expires, and somebody waits for the end.
+// TestRunEndsSoonWhileTheStoreIsDown, for a leader and for a candidate that waits, whatever
+// lease was asked for: what is not released expires, and somebody waits for Run to end.
 func TestRunEndsSoonWhileTheStoreIsDown(t *testing.T) {
 	for _, lease := range []time.Duration{10 * time.Second, 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestRunEndsSoonWhileTheStoreIsDown(t *testing.T) {
 	}
 }
 
-// TestRunEndsAtOnceWhenItsBackendIsClosed: nothing can be released any more.
+// TestRunEndsAtOnceWhenItsBackendIsClosed, because nothing can be released any more.
 func TestRunEndsAtOnceWhenItsBackendIsClosed(t *testing.T) {
 	for _, lease := range []time.Duration{10 * time.Second, 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -40,8 +40,8 @@ func TestRunEndsAtOnceWhenItsBackendIsClosed(t *testing.T) {
 	}
 }
 
-// endOfRun lets one candidate lead and another wait, has the store fail, ends their
-// contexts, and says how long they took, and how often the store was asked again.
+// endOfRun lets one candidate lead and another wait, makes the store fail, ends their contexts,
+// and returns how long they took, and how often the store was asked again.
 func endOfRun(t *testing.T, lease time.Duration, fail func(*record.Backend, *down)) (took time.Duration, asked int64) {
 	t.Helper()
 	c := bubble{time.Now()}

@@ -52,8 +52,8 @@ func (b *Backend) Nominate(ctx context.Context, grant election.Grant, id string)
 	n := &claims.Nomination{Nonce: claim.Nonce, ID: id, Until: b.now().Add(grant.Lease)}
 	err := b.nominate(ctx, grant, n)
 	if err != nil {
-		// The line is as it was before, as far as the store answers, also when it
-		// was the end of the context that ended the nomination.
+		// The queue is restored to what it was, as far as the store answers, even if the
+		// nomination failed because its context ended.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.limit(grant.Lease))
 		defer cancel()
 		_, _ = b.change(ctx, claim, claims.Withdrawal{Nonce: claim.Nonce})
@@ -68,15 +68,15 @@ func (b *Backend) nominate(ctx context.Context, grant election.Grant, n *claims.
 		if err != nil || n.Ready {
 			return err
 		}
-		// Our own change wakes us one time too often.
+		// Our own change wakes us one time more than necessary.
 		if _, err := b.await(ctx, grant.Claim.Election, version, grant.Lease/4, grant.Lease); err != nil {
 			return err
 		}
 	}
 }
 
-// change reads, lets the editor say what to write, and writes, until it is done.
-// It returns the version that the editor saw last.
+// change reads, lets the editor decide what to write, and writes, until it is done. It returns
+// the last version that the editor saw.
 func (b *Backend) change(ctx context.Context, claim election.Claim, editor claims.Editor) (string, error) {
 	b.mu.Lock()
 	change := b.memory(claim.Election).Change(claim.Nonce, editor)

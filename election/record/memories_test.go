@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 )
 
-// TestElectionsThatAreOverAreForgotten: one for each job, by the thousand. The ones with
-// a candidate or a leader are not over, however long nothing is asked.
+// TestElectionsThatAreOverAreForgotten: there may be one for each job, thousands of them.
+// Elections with a candidate or a leader are not over, however long nothing is asked.
 func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 	synctest.Test(t, electionsThatAreOverAreForgotten)
 }

@@ -20,7 +20,7 @@ type Memory struct {
 	mu      sync.Mutex
 	records map[string]Record
 	version map[string]uint64
-	last    uint64 // version given out last; none comes twice
+	last    uint64 // last version given out; none is used twice
 	changed chan struct{}
 }
 
@@ -40,7 +40,7 @@ func (m *Memory) Traits() election.Traits {
 			Waiting: "nothing while the holder renews", Notice: "watch"}}
 }
 
-// Watches reports that Wait is told of changes.
+// Watches reports true: Wait is told of changes.
 func (m *Memory) Watches() bool { return true }
 
 // Read returns the record.
@@ -90,7 +90,7 @@ func (m *Memory) Wait(ctx context.Context, name, version string, limit time.Dura
 	return err
 }
 
-// WaitTold is Wait that tells the record.
+// WaitTold is Wait that also returns the record.
 func (m *Memory) WaitTold(ctx context.Context, name, version string, limit time.Duration) (News, error) {
 	timer := m.clock.Timer(m.clock.Now().Add(limit))
 	defer timer.Stop()

@@ -12,10 +12,10 @@ import (
 	"github.com/conclave-project/conclave/internal/claims"
 )
 
-// observeLimit is how long an observer waits at most before it looks again.
+// observeLimit is the maximum time between two reads of an observer.
 const observeLimit = 10 * time.Second
 
-// Observe yields what the record says, without what has run out as measured here.
+// Observe yields what the record says, without leases that have run out as measured here.
 func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.View, error] {
 	return func(yield func(election.View, error) bool) {
 		last, first, broken, failures := election.View{Election: name}, true, false, 0
@@ -46,12 +46,12 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			}
 			pause := claims.RetryPause(failures, observeLimit)
 			failures++
-			b.sleep(ctx, b.now().Add(pause/2+rand.N(pause/2+1))) // the next read tells
+			b.sleep(ctx, b.now().Add(pause/2+rand.N(pause/2+1))) // the next read reports the error
 		}
 	}
 }
 
-// viewOf returns what people see at now, and when it changes by itself.
+// viewOf returns what people see at now, and when that changes by itself.
 func viewOf(s *claims.Sight, name string, now clock.Instant) (election.View, clock.Instant) {
 	view := election.View{Election: name, Token: s.Record.Token}
 	again := now.Add(observeLimit)

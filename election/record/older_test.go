@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// forget writes the record as a program does that knows no metadata: it reads what it
-// knows and writes that back.
+// forget writes the record as a program does that does not know metadata: it reads what it
+// knows and writes only that back.
 func forget(t *testing.T, store *record.Memory, name string) {
 	t.Helper()
 	for {
@@ -33,9 +33,9 @@ func forget(t *testing.T, store *record.Memory, name string) {
 	}
 }
 
-// TestMetadataComesBackAfterAnOlderProgram: a candidate, or an operator, from before
-// there was metadata takes it out of the record with any write. The leader and the
-// successor put it back with their next heartbeat.
+// TestMetadataComesBackAfterAnOlderProgram: a candidate or an operator with a version that does
+// not know metadata removes it from the record with any write. The leader and the successor
+// restore it with their next heartbeat.
 func TestMetadataComesBackAfterAnOlderProgram(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)

@@ -2,5 +2,5 @@
 
 package record_test
 
-// underRace: the detector gives out after some millions of events in one process.
+// underRace: the detector gives up after some millions of events in one process.
 const underRace = true

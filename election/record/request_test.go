@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// latecomer is a store whose news of a write are faster than its answer.
+// latecomer is a store whose watch reports a write before the write is answered.
 type latecomer struct {
 	*record.Memory
 	writes atomic.Int64
@@ -27,8 +27,8 @@ func (l *latecomer) Write(ctx context.Context, name string, r record.Record, ver
 	return after, err
 }
 
-// TestRequestThatStaysIsNewsOnce: a transfer to nobody stays in the record for as
-// long as the leadership lasts, and is no reason to renew without pause.
+// TestRequestThatStaysIsNewsOnce: a transfer to nobody stays in the record for as long as the
+// leadership lasts, and is no reason to renew without pause.
 func TestRequestThatStaysIsNewsOnce(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -89,8 +89,8 @@ func (f *deafOnce) WaitTold(ctx context.Context, name, version string, limit tim
 	return f.Memory.WaitTold(ctx, name, version, limit)
 }
 
-// TestRequestsAreNewsAfterAWatchThatFailed: a leader is told of them at once, and not with its next
-// renewal, for the rest of its leadership.
+// TestRequestsAreNewsAfterAWatchThatFailed: for the rest of its leadership, a leader is told of
+// requests at once, and not only with its next renewal.
 func TestRequestsAreNewsAfterAWatchThatFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -118,8 +118,8 @@ func TestRequestsAreNewsAfterAWatchThatFailed(t *testing.T) {
 	})
 }
 
-// TestRequestForALeaderThatHasRunOutIsRefused by the backend that has shown that
-// nobody leads, though the record names the last one still.
+// TestRequestForALeaderThatHasRunOutIsRefused: the backend that has shown that nobody leads
+// refuses it, although the record still names the last leader.
 func TestRequestForALeaderThatHasRunOutIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)

@@ -11,12 +11,12 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// polled is a store that tells of no changes: a leader looks when it renews.
+// polled is a store that reports no changes: a leader looks when it renews.
 type polled struct{ *record.Memory }
 
 func (polled) Watches() bool { return false }
 
-// TestRequestToResignIsNotLostToALaterOne: two operators ask before the leader looks.
+// TestRequestToResignIsNotLostToALaterOne: two operators send requests before the leader looks.
 func TestRequestToResignIsNotLostToALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble{time.Now()}

@@ -80,9 +80,9 @@ func ask(store *record.Memory, rng *rand.Rand) {
 	_ = operator.Ask(context.Background(), "simulated", request)
 }
 
-// TestTokensGrowThoughRecordsAreLost deletes records and takes them back to
-// older copies: a candidate that has not seen a holder cannot know of it then, but
-// tokens grow (record-R4, scenario-E12).
+// TestTokensGrowThoughRecordsAreLost deletes records and replaces them with older copies: a
+// candidate that has not seen a holder cannot know of it then, but tokens grow (record-R4,
+// scenario-E12).
 func TestTokensGrowThoughRecordsAreLost(t *testing.T) {
 	var copied *record.Memory
 	var old record.Record

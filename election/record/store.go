@@ -41,20 +41,20 @@ type Store interface {
 	Names(ctx context.Context) ([]string, error)
 }
 
-// Watcher is a Store whose Wait is told of changes instead of polling. Holders then learn of
+// Watcher is a Store whose Wait is notified of changes instead of polling. Holders then learn of
 // requests at once.
 type Watcher interface{ Watches() bool }
 
 // Teller is a Watcher whose watch delivers the record itself. A candidate with nothing to do then
 // need not read when the holder has renewed (record-R9).
 type Teller interface {
-	// WaitTold is Wait that also returns the new record, as told by the watch. News may be late
-	// or missing; that of one watch comes in the order of the writes.
+	// WaitTold is Wait, but also returns the new record as delivered by the watch. News may be
+	// late or missing; the news of one watch arrives in the order of the writes.
 	WaitTold(ctx context.Context, name, version string, limit time.Duration) (News, error)
 }
 
-// News is a record and its version as told by a watch. The zero News says no more than the return
-// of a Wait does.
+// News is a record and its version as delivered by a watch. The zero News means no more than the
+// return of a Wait does.
 type News struct {
 	Record  Record
 	Version string
@@ -77,10 +77,10 @@ type Incarnated interface {
 	Incarnation() string
 }
 
-// NotYetError is what Write returns if the store has written nothing and will not for now. A
-// store that may have forgotten a grant whose lease still lasts returns it for a new holder; a
+// NotYetError is what Write returns if the store has written nothing and will not write for now.
+// A store that may have forgotten a grant whose lease still lasts returns it for a new holder; a
 // store that limits its rate of writes returns it for any write. It is not a failure: a candidate
-// looks again after the given time.
+// tries again after the given time.
 type NotYetError struct{ After time.Duration }
 
 func (e *NotYetError) Error() string {
@@ -90,10 +90,10 @@ func (e *NotYetError) Error() string {
 // ErrConflict is what Write returns if the record had another version.
 var ErrConflict = errors.New("the record has another version")
 
-// Record is what a store keeps of one election. Stores that keep bytes use its JSON form; unknown
-// fields of later versions are dropped. A store does not look inside it, unless it is Incarnated:
-// then it reads Nonce and Incarnation, where a Nonce that is neither empty nor that of the
-// previous record is a new holder's. Holder, Token, LeaseMs, History and Next are for people.
+// Record is what a store keeps for one election. Stores that keep bytes use its JSON form; unknown
+// fields of later versions are dropped. A store does not look inside it unless it is Incarnated:
+// then it reads Nonce and Incarnation, and treats a Nonce that is neither empty nor that of the
+// previous record as a new holder's. Holder, Token, LeaseMs, History and Next are for people.
 type Record = claims.Record
 
 // Next is the candidate successor: the one place in a record for waiters, taken by the waiter

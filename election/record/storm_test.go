@@ -12,17 +12,18 @@ import (
 	"github.com/conclave-project/conclave/internal/storm/records"
 )
 
-// Candidates and members of groups on records in memory, each over a link of its own and by a clock
-// of its own, as wrong as clocks may be. Requests come late, also when nobody waits for them any
-// more, they or their answers are lost, watches lag, end or are lost in silence; links are cut,
-// candidates vanish, or leave for a while and come back over the same backend, in the middle
-// of a hand-over as well, and operators ask for hand-overs. Judged is what package storm says.
-// TestWholeCandidatesUnderFaults has stores that forget, and user code that hangs.
+// Candidates and members of groups use records in memory, each over a link of its own and with
+// a clock of its own, as wrong as clocks may be. Requests arrive late, even when nobody waits
+// for them any more; requests or their answers are lost; watches lag, end, or are lost in
+// silence; links are cut. Candidates vanish, or leave for a while and come back over the same
+// backend, even in the middle of a hand-over, and operators ask for hand-overs. Package storm
+// says what is judged. TestWholeCandidatesUnderFaults covers stores that forget, and user code
+// that hangs.
 func TestRecordsThroughStorms(t *testing.T) {
 	storm.Through(t, 20, func(_ *testing.T, seed uint64) storm.Played { return newRecordStorm(seed, recordMutant{}, false) })
 }
 
-// TestGroupsThroughStorms has the candidates be members of a group as well.
+// TestGroupsThroughStorms makes the candidates members of a group as well.
 func TestGroupsThroughStorms(t *testing.T) {
 	storm.Through(t, 3, func(_ *testing.T, seed uint64) storm.Played { return newRecordStorm(seed, recordMutant{}, true) })
 }
@@ -64,7 +65,7 @@ func (w *recordStorm) open(c *storm.Candidate, link *virtual.Link) (election.Bac
 	return b, b.Close
 }
 
-// stands looks at what was written last.
+// stands shows what was written last.
 func (w *recordStorm) stands(r record.Record) {
 	w.Stands(r.Nonce)
 	if r.Next != nil {

@@ -24,9 +24,9 @@ func (c *counted) Read(ctx context.Context, name string) (record.Record, string,
 	return c.Memory.Read(ctx, name)
 }
 
-// TestWaitingCandidatesDoNotReadWhatTheyAreTold: a hundred processes wait. The leader
-// renews, the successor shows that it waits, and the others ask for nothing; and when
-// the leader has died, one of them leads soon.
+// TestWaitingCandidatesDoNotReadWhatTheyAreTold: a hundred processes wait. The leader renews,
+// the successor shows that it waits, and the others ask for nothing. When the leader has died,
+// one of them leads soon.
 func TestWaitingCandidatesDoNotReadWhatTheyAreTold(t *testing.T) {
 	synctest.Test(t, waitingCandidatesDoNotReadWhatTheyAreTold)
 }
@@ -63,8 +63,8 @@ func waitingCandidatesDoNotReadWhatTheyAreTold(t *testing.T) {
 	before := store.reads.Load()
 	time.Sleep(leases * lease)
 	reads := store.reads.Load() - before
-	// Three times in a lease the successor reads before it writes, and the leader's
-	// renewal finds that it has.
+	// Three times per lease the successor reads before it writes, and the leader's renewal
+	// finds the successor's write.
 	t.Logf("%d reads in %d leases", reads, leases)
 	if reads > 7*leases {
 		t.Errorf("%d reads in %d leases, with one leader and %d who wait", reads, leases, processes-1)

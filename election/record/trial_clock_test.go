@@ -22,7 +22,7 @@ func (k *trialClock) Now() clock.Instant {
 	return clock.Instant(k.rate * float64(passed))
 }
 
-// pausedFor is for how long the program has been paused in all.
+// pausedFor is the total time for which the program has been paused.
 func (c *trialCandidate) pausedFor() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +34,7 @@ func (c *trialCandidate) pausedFor() time.Duration {
 
 func (k *trialClock) Timer(at clock.Instant) clock.Timer {
 	t := &trialTimer{fired: make(chan struct{})}
-	wait := time.Duration(float64(at.Sub(k.Now()))/k.rate) + 1 // no earlier than at
+	wait := time.Duration(float64(at.Sub(k.Now()))/k.rate) + 1 // not earlier than at
 	t.timer = time.AfterFunc(wait, func() {
 		k.c.awaitRunning()
 		if k.c.t.mutant == trialDeadlineAfterCallback {

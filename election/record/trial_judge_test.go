@@ -16,8 +16,8 @@ func (t *trial) fail(format string, args ...any) {
 	t.wrong = append(t.wrong, fmt.Sprintf("%v: ", time.Since(t.start))+fmt.Sprintf(format, args...))
 }
 
-// begin judges the beginning of a leadership: its token is higher than all before,
-// and the last leader has been told to end, unless it is paused.
+// begin judges the beginning of a leadership: its token is higher than all before, and the last
+// leader has been told to end, unless it is paused.
 func (t *trial) begin(term *trialTerm) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,9 +38,9 @@ func (t *trial) begin(term *trialTerm) {
 	term.c.mu.Unlock()
 }
 
-// leads reports whether a function may assume that its leadership holds, by
-// what it has been told: until its context ends, and where that ends for want of
-// time, until the deadline.
+// leads reports whether a function may assume, from what it has been told, that its leadership
+// holds: until its context ends or, if that ended because the lease expired, until the
+// deadline.
 func (term *trialTerm) leads() bool {
 	var lost *election.LostError
 	switch {
@@ -52,7 +52,7 @@ func (term *trialTerm) leads() bool {
 	return false
 }
 
-// isTold reports whether the context has ended, without a look at the clock.
+// isTold reports whether the context has ended, without looking at the clock.
 func (term *trialTerm) isTold() bool {
 	select {
 	case <-term.ctx.Done():
@@ -62,7 +62,7 @@ func (term *trialTerm) isTold() bool {
 	}
 }
 
-// act is a leader that does something, because its leadership holds.
+// act is called when a leader does something because its leadership holds.
 func (t *trial) act(term *trialTerm) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,8 +112,8 @@ func (t *trial) end(term *trialTerm) {
 	}
 }
 
-// anyWarm reports whether another candidate has ever warmed up: a place in the queue that
-// has said so may outlive its claim for a lease.
+// anyWarm reports whether another candidate has ever warmed up: a place in the queue that has
+// announced it may outlive its claim for a lease.
 func (t *trial) anyWarm(term *trialTerm) bool {
 	for _, c := range t.candidates {
 		c.mu.Lock()
@@ -126,7 +126,7 @@ func (t *trial) anyWarm(term *trialTerm) bool {
 	return false
 }
 
-// judgeWrite is told of every write that is applied, and when it was sent.
+// judgeWrite is called with every write that is applied, and with the time when it was sent.
 func (c *trialCandidate) judgeWrite(before, after record.Record, sent time.Time) {
 	c.t.mu.Lock()
 	defer c.t.mu.Unlock()

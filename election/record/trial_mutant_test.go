@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// trialMutant is a known bug of elections, put back around a store, a backend, a
-// clock or user code. The code of the SDK knows nothing of them.
+// trialMutant is a known bug of elections, put back around a store, a backend, a clock or user
+// code. The code of the SDK does not know of it.
 type trialMutant int
 
 const (
@@ -35,7 +35,7 @@ const (
 	trialHeartbeatsRepeat
 )
 
-// trialMutants lists what each does, and the properties that its finding may break.
+// trialMutants lists what each mutant does, and the properties that its finding may break.
 var trialMutants = []struct {
 	mutant trialMutant
 	name   string
@@ -62,7 +62,7 @@ var trialMutants = []struct {
 	{trialHeartbeatsRepeat, "heartbeats-repeat", []string{"deadline", "beside"}, "a renewal counts on from the heartbeat that the store remembers", true},
 }
 
-// options are those of an Elector as a mutant gives them.
+// options returns the options that a mutant gives an Elector.
 func (m trialMutant) options(o election.Options) election.Options {
 	switch m {
 	case trialDriftIgnored:

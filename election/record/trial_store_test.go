@@ -12,9 +12,9 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// trialStore is a store of one record that does what stores do wrong. It may have
-// two sides for a while: one that applies writes, shows them, does not get them
-// confirmed and loses them in the end; and the one that takes its place.
+// trialStore is a store of one record that makes the mistakes that stores make. For a while it
+// may have two sides: one that applies writes and shows them, but gets them confirmed by nobody
+// and loses them in the end, and one that takes its place.
 type trialStore struct {
 	trial *trial
 
@@ -23,7 +23,7 @@ type trialStore struct {
 	quiet   bool
 	version int
 	main    *trialSide
-	lonely  *trialSide // applies and does not confirm; nil for none
+	lonely  *trialSide // the side that applies and does not confirm; nil for none
 }
 
 // trialSide is one history of the record.
@@ -31,13 +31,13 @@ type trialSide struct {
 	record      record.Record
 	version     string
 	incarnation int
-	adopted     time.Time // from when on there may be new holders
-	led         bool      // there was one
+	adopted     time.Time // from when on new holders are possible
+	led         bool      // there was a holder
 	before      []trialCopy
 	changed     chan struct{}
 }
 
-// trialCopy is the record as it was, for a failover that goes back to it.
+// trialCopy is an earlier state of the record, to which a failover may go back.
 type trialCopy struct {
 	record  record.Record
 	version string
@@ -52,10 +52,10 @@ func newTrialStore(t *trial, rng *rand.Rand) *trialStore {
 type trialLink struct {
 	store       *trialStore
 	c           *trialCandidate
-	lonely      bool      // the side that it reaches while there are two
-	slowUntil   time.Time // answers take almost as long as they may
-	cutUntil    time.Time // nothing passes
-	incarnation int       // that the last answer has told
+	lonely      bool      // which side it reaches while there are two
+	slowUntil   time.Time // until then answers take almost as long as they may
+	cutUntil    time.Time // until then nothing passes
+	incarnation int       // in the last answer
 }
 
 // Incarnation implements record.Incarnated.
@@ -79,8 +79,8 @@ var (
 	errTrialUnconfirmed = errors.New("0 of 1 replicas have confirmed it")
 )
 
-// pass makes a request: it has its effect after a while, once or not at all, also
-// when nobody waits for it any more.
+// pass makes a request: it takes effect after a while, once or not at all, even when nobody
+// waits for it any more.
 func (l *trialLink) pass(ctx context.Context, effect func()) error {
 	l.c.awaitRunning()
 	there, back, lost, deaf := l.fate()
@@ -106,7 +106,7 @@ func (l *trialLink) pass(ctx context.Context, effect func()) error {
 	return err
 }
 
-// fate is what becomes of one request.
+// fate is the outcome of one request.
 func (l *trialLink) fate() (there, back time.Duration, lost, deaf bool) {
 	s := l.store
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func (l *trialLink) fate() (there, back time.Duration, lost, deaf bool) {
 	return delay(), delay(), !s.quiet && (cut || s.rng.IntN(60) == 0), !s.quiet && s.rng.IntN(60) == 0
 }
 
-// side is what this link reaches now. The mutex is held.
+// side is the side that this link reaches now. The mutex is held.
 func (l *trialLink) side() *trialSide {
 	s := l.store
 	side := s.main
@@ -206,7 +206,7 @@ func (s *trialStore) next() string {
 	return strconv.Itoa(s.version)
 }
 
-// set puts the record, and keeps a copy of what it was.
+// set sets the record, and keeps a copy of the old one.
 func (d *trialSide) set(r record.Record, version string) {
 	if d.led { // no further back, see record-R4
 		d.before = append(d.before, trialCopy{d.record, d.version, time.Now()})
@@ -223,8 +223,8 @@ func (l *trialLink) Wait(ctx context.Context, name, version string, limit time.D
 	return err
 }
 
-// told is what a watch brings: the record, mostly; what it was a while ago; or no
-// more than that there was a change. The mutex is held.
+// told is what a watch brings: mostly the record, sometimes an earlier one, or only that there
+// was a change. The mutex is held.
 func (l *trialLink) told(side *trialSide) record.News {
 	s := l.store
 	switch pick := s.rng.IntN(8); {
@@ -237,7 +237,7 @@ func (l *trialLink) told(side *trialSide) record.News {
 	return record.News{}
 }
 
-// WaitTold is Wait that brings what the watch tells.
+// WaitTold is a Wait that returns what the watch tells.
 func (l *trialLink) WaitTold(ctx context.Context, _, version string, limit time.Duration) (news record.News, err error) {
 	l.c.awaitRunning()
 	timer := time.NewTimer(limit)
@@ -269,8 +269,8 @@ func (l *trialLink) WaitTold(ctx context.Context, _, version string, limit time.
 	return news, nil
 }
 
-// fail lets the store fail over: it may forget the latest writes, and elects
-// nobody for as long as leases last that it may have forgotten.
+// fail lets the store fail over: it may forget the latest writes, and elects nobody for as long
+// as leases last that it may have forgotten.
 func (s *trialStore) fail() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +288,7 @@ func (s *trialStore) fail() {
 	d.changed = make(chan struct{})
 }
 
-// part lets the store have two sides for a time.
+// part makes the store have two sides for a time.
 func (s *trialStore) part(lasts time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,40 +25,38 @@ var (
 const (
 	trialLease  = time.Second
 	trialChecks = 100 * time.Millisecond
-	// trialSickMax is how long a leader may lead whose check fails: two checks,
-	// the pause between them, one that hangs before, and a moment.
+	// trialSickMax is how long a leader may lead whose check fails: two checks, the pause
+	// between them, one check that hangs before, and a moment.
 	trialSickMax = 8 * trialChecks
 )
 
-// TestWholeCandidatesUnderFaults runs whole candidates (election and
-// election/record, with their goroutines and timers) on virtual time against one
-// simulated store, with user code that takes up to three leases in every callback.
-// A seed decides the plan, every delay and every fault; the order of goroutines
-// that are ready at one instant is the scheduler's.
+// TestWholeCandidatesUnderFaults runs whole candidates (election and election/record, with their
+// goroutines and timers) on virtual time against one simulated store, with user code that takes
+// up to three leases in every callback. A seed decides the plan, every delay and every fault; the
+// scheduler decides the order of goroutines that are ready at the same instant.
 //
-// What is explored, in some 20 virtual seconds of trouble with a lease of one: 2
-// to 5 candidates of different priorities, whose clocks differ in rate by the five
-// per cent allowed and whose wall clocks by up to an hour, that are paused, with
-// their clock going on, stopped and started again; a store that answers late, loses
-// requests and answers, applies requests when nobody waits for them any more, fails
-// without applying, applies without confirming, fails over and forgets up to two
-// seconds, and stands on two sides, one of which shows what it will lose; links
-// that are cut; OnEvent, OnStuck, Warm, Health and the function that block;
-// functions that outlive their leadership; checks and warm-ups that fail;
-// Resign by a handle, also an old one, by the Elector and by an operator; TransferTo.
+// A run explores some 20 virtual seconds of trouble with a lease of one second. There are 2 to 5
+// candidates of different priorities, whose clocks differ in rate by the five per cent allowed,
+// and whose wall clocks differ by up to an hour. They are paused, with their clock going on,
+// stopped and started again. The store answers late, loses requests and answers, applies requests
+// when nobody waits for them any more, fails without applying, applies without confirming, fails
+// over and forgets up to two seconds, and has two sides for a while, one of which shows what it
+// will lose. Links are cut. OnEvent, OnStuck, Warm, Health and the function block; functions
+// outlive their leadership; checks and warm-ups fail. There are calls of Resign by a handle (also
+// an old one), by the Elector and by an operator, and of TransferTo.
 //
-// What is judged, by the name that a finding begins with:
+// What is judged, by the name with which a finding begins:
 //
 //	token     tokens grow
 //	deadline  the last leader knows, by its context or its deadline, before another
 //	          function begins
-//	beside    nobody whose leadership says that it holds acts beside a later one
-//	resign    nobody gives up by Resign whom nobody has asked
+//	beside    nobody whose leadership claims to hold acts at the same time as a later one
+//	resign    nobody gives up by Resign without being asked
 //	transfer  nobody hands over before another candidate has warmed up
 //	release   nothing is released while the function runs
 //	renewal   a function that is stuck is not renewed
 //	stuck     and OnStuck is called
-//	health    a candidate that is not healthy does not lead on
+//	health    a candidate that is not healthy does not continue to lead
 //	loss      one EventLost for each EventElected
 //	waits     when all is well, candidates lead in turn, and everything ends in time
 //
@@ -82,11 +80,10 @@ func TestWholeCandidatesUnderFaults(t *testing.T) {
 	}
 }
 
-// TestWholeCandidatesFindMutants puts bugs back, each of which must be found, by
-// what it breaks.
+// TestWholeCandidatesFindMutants puts bugs back. Each must be found by what it breaks.
 func TestWholeCandidatesFindMutants(t *testing.T) {
 	if underRace {
-		return // it is about seeds, not about goroutines
+		return // this test is about seeds, not about goroutines
 	}
 	for _, m := range trialMutants {
 		if m.rare && !*trialRare {
@@ -120,7 +117,7 @@ type trial struct {
 	store      *trialStore
 	candidates []*trialCandidate
 	operator   *record.Backend
-	healed     context.Context // ends when the trouble does
+	healed     context.Context // ends when the faults end
 	background sync.WaitGroup
 
 	mu          sync.Mutex
@@ -205,7 +202,7 @@ func trialUntil(done <-chan struct{}, limit time.Duration) bool {
 	}
 }
 
-// candidate makes one, of a clock, a wall clock and a priority of its own.
+// candidate makes one, with a clock, a wall clock and a priority of its own.
 func (t *trial) candidate(n int, rng *rand.Rand) *trialCandidate {
 	c := &trialCandidate{t: t, n: n, id: fmt.Sprint("c", n), rng: rng}
 	c.link = &trialLink{store: t.store, c: c}
@@ -229,8 +226,8 @@ func (t *trial) candidate(n int, rng *rand.Rand) *trialCandidate {
 	return c
 }
 
-// live runs the candidate until the context ends; it is stopped and started again
-// now and then.
+// live runs the candidate until the context ends. It is stopped and started again from time to
+// time.
 func (c *trialCandidate) live(over context.Context) {
 	for over.Err() == nil {
 		ctx, cancel := context.WithCancel(over)
@@ -253,7 +250,7 @@ func (t *trial) leader(other *trialCandidate) *trialCandidate {
 	return other
 }
 
-// trouble does something bad now and then.
+// trouble causes a fault from time to time.
 func (t *trial) trouble(rng *rand.Rand) {
 	until := time.Now().Add(time.Duration(10+rng.IntN(20)) * time.Second)
 	often := []int{200, 1000, 4000}[rng.IntN(3)]
@@ -266,7 +263,7 @@ func (t *trial) trouble(rng *rand.Rand) {
 		switch rng.IntN(8) {
 		case 0:
 			t.store.fail()
-			if rng.IntN(2) == 0 { // it costs all but one their connections, too
+			if rng.IntN(2) == 0 { // all but one lose their connections, too
 				t.store.mu.Lock()
 				for _, other := range t.candidates {
 					if other != c {

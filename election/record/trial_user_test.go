@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// trialCandidate is one program: an Elector on a backend of its own, and user code
-// that takes its time wherever it is called.
+// trialCandidate is one program: an Elector on a backend of its own, and user code that takes
+// its time whenever it is called.
 type trialCandidate struct {
 	t       *trial
 	n       int
@@ -27,9 +27,9 @@ type trialCandidate struct {
 	mu        sync.Mutex
 	resumed   chan struct{} // closed when it runs again; nil while it runs
 	lastStop  time.Time     // when it was paused last
-	paused    time.Duration // in all
+	paused    time.Duration // total time
 	notifying int           // calls of OnEvent that have not returned
-	told      chan struct{} // closed when there is none
+	told      chan struct{} // closed when there is no such call
 	sick      time.Time     // since when its health check fails; zero if it does not
 	warmed    bool          // since it led or was started
 	terms     []*trialTerm
@@ -37,7 +37,7 @@ type trialCandidate struct {
 	lost      int
 }
 
-// chance is one in n, of this program.
+// chance is true once in n times, for this program.
 func (c *trialCandidate) chance(n int) bool { return c.pick(n) == 0 }
 
 func (c *trialCandidate) pick(n int) int {
@@ -46,7 +46,7 @@ func (c *trialCandidate) pick(n int) int {
 	return c.rng.IntN(n)
 }
 
-// pause stops the program for a time: its clock goes on, nothing else does.
+// pause stops the program for a time: its clock continues, nothing else does.
 func (c *trialCandidate) pause(lasts time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *trialCandidate) wasPaused(since time.Time) bool {
 	return c.resumed != nil || !c.lastStop.Before(since)
 }
 
-// block is user code that takes its time, as long as there is trouble.
+// block is user code that takes its time, as long as there are faults.
 func (c *trialCandidate) block(oneIn int) {
 	if c.t.healed.Err() == nil && c.chance(oneIn) {
 		trialNap(c.t.healed, time.Duration(c.pick(3000))*time.Millisecond)
@@ -169,8 +169,8 @@ type trialTerm struct {
 	stuck bool      // OnStuck was called; behind c.mu
 }
 
-// function leads: it acts every now and then, ends by itself, or is told to end,
-// and then may take its time.
+// function leads: it acts from time to time, and ends by itself or is told to end, after which
+// it may take its time.
 func (c *trialCandidate) function(ctx context.Context, lead election.Leadership) error {
 	c.awaitRunning()
 	term := &trialTerm{c: c, lead: lead, token: lead.Token(), ctx: ctx, from: time.Now()}
@@ -187,7 +187,7 @@ func (c *trialCandidate) function(ctx context.Context, lead election.Leadership)
 		limit = time.Duration(50+c.pick(100)) * time.Millisecond
 	}
 	enough := time.Now().Add(limit)
-	if c.chance(2) { // it rests on its context alone
+	if c.chance(2) { // it relies on its context alone
 		trialNap(ctx, limit)
 	}
 	for time.Now().Before(enough) && !term.isTold() {
@@ -198,7 +198,7 @@ func (c *trialCandidate) function(ctx context.Context, lead election.Leadership)
 		}
 		c.awaitRunning()
 	}
-	for c.t.act(term); term.isTold() && term.leads(); c.t.act(term) { // to the last moment
+	for c.t.act(term); term.isTold() && term.leads(); c.t.act(term) { // up to the last moment
 		time.Sleep(term.lead.Remaining()/2 + time.Microsecond)
 		c.awaitRunning()
 	}
@@ -209,8 +209,8 @@ func (c *trialCandidate) function(ctx context.Context, lead election.Leadership)
 	return nil
 }
 
-// help asks for the end of this leadership, of another, or for a transfer, the ways
-// that there are.
+// help asks for the end of this leadership, for the end of another, or for a transfer, in all
+// ways that exist.
 func (c *trialCandidate) help(term *trialTerm) {
 	if c.t.healed.Err() != nil {
 		return
@@ -242,7 +242,7 @@ func (c *trialCandidate) help(term *trialTerm) {
 	}
 }
 
-// former is a leadership of this program that is over.
+// former is an earlier leadership of this program that is over.
 func (c *trialCandidate) former(now *trialTerm) *trialTerm {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -254,7 +254,7 @@ func (c *trialCandidate) former(now *trialTerm) *trialTerm {
 	return nil
 }
 
-// call makes a call with a time limit, which must return by then.
+// call makes a call with a time limit, by which it must return.
 func (c *trialCandidate) call(name string, call func(context.Context)) {
 	limit := time.Duration(c.pick(3000)) * time.Millisecond
 	c.t.background.Go(func() {
@@ -268,7 +268,7 @@ func (c *trialCandidate) call(name string, call func(context.Context)) {
 	})
 }
 
-// trialNap sleeps, and reports whether it has slept enough.
+// trialNap sleeps, and reports whether it has slept long enough.
 func trialNap(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -32,7 +32,7 @@ func (t bubbleTimer) Stop()              { t.timer.Stop() }
 
 const tryLease = 15 * time.Second
 
-// process is a candidate of a process of its own, with a backend that has seen nothing.
+// process is a candidate in a process of its own, with a backend that has seen nothing.
 func process(t *testing.T, c clock.Clock, store record.Store, id string) (*record.Backend, *election.Elector) {
 	t.Helper()
 	backend := record.New(store, record.Options{Clock: c})
@@ -44,8 +44,8 @@ func process(t *testing.T, c clock.Clock, store record.Store, id string) (*recor
 	return backend, e
 }
 
-// TestTryOfANewProcessLeadsAfterADeadLeader, and after a dead candidate that waited: jobs
-// that cron starts are each a process of its own, and count a lease from their first look.
+// TestTryOfANewProcessLeadsAfterADeadLeader, and after a dead candidate that waited: jobs that
+// cron starts each run in a process of their own, and count a lease from their first look.
 func TestTryOfANewProcessLeadsAfterADeadLeader(t *testing.T) {
 	for _, died := range []string{"the leader", "one that waited"} {
 		t.Run(died, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestTryOfANewProcessLeadsAfterADeadLeader(t *testing.T) {
 	}
 }
 
-// forgetful is the store of a process that writes nothing any more after its end.
+// forgetful is the store of a process that writes nothing more after its end.
 type forgetful struct {
 	record.Store
 	life context.Context
@@ -99,8 +99,8 @@ func (f forgetful) Write(ctx context.Context, name string, r record.Record, vers
 	return f.Store.Write(ctx, name, r, version)
 }
 
-// TestTryOfANewProcessEndsWhenItSeesTheLeaderRenew, and does not wait as a candidate
-// meanwhile: the leader would hand over to one of a higher priority.
+// TestTryOfANewProcessEndsWhenItSeesTheLeaderRenew, and does not wait as a candidate in the
+// meantime: the leader would hand over to a candidate of a higher priority.
 func TestTryOfANewProcessEndsWhenItSeesTheLeaderRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := bubble{time.Now()}
@@ -132,7 +132,7 @@ func TestTryOfANewProcessEndsWhenItSeesTheLeaderRenew(t *testing.T) {
 	})
 }
 
-// TestWaitLeaderOfANewProcessShowsNoDeadLeader: the one that it shows has renewed since, or
+// TestWaitLeaderOfANewProcessShowsNoDeadLeader: the leader that it shows has renewed since, or
 // was elected.
 func TestWaitLeaderOfANewProcessShowsNoDeadLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,13 +13,13 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// isolated is a primary without its replica: a write takes effect here and is
-// answered with an error, as by Redis with Replicas (WAIT answers 0) and by
-// PostgreSQL with a synchronous standby that is gone (the wait is cancelled).
+// isolated is a primary without its replica: a write takes effect here and is answered with an
+// error, as by Redis with Replicas (WAIT answers 0) and by PostgreSQL with a synchronous
+// standby that is gone (the wait is cancelled).
 type isolated struct {
 	*record.Memory
 	mu    sync.Mutex
-	until time.Time // the replica comes back
+	until time.Time // when the replica comes back
 }
 
 func (i *isolated) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
@@ -32,9 +32,9 @@ func (i *isolated) Write(ctx context.Context, name string, r record.Record, vers
 	return after, err
 }
 
-// TestWriteThatIsNotAcknowledgedElectsNobody: that a read shows the claim as the
-// holder is not enough (record-R7). When the store acknowledges again, it leads, by a
-// lease that counts from the acknowledged write.
+// TestWriteThatIsNotAcknowledgedElectsNobody: it is not enough that a read shows the claim as
+// the holder (record-R7). When the store acknowledges again, the claim leads, with a lease that
+// counts from the acknowledged write.
 func TestWriteThatIsNotAcknowledgedElectsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -55,12 +55,12 @@ func TestWriteThatIsNotAcknowledgedElectsNobody(t *testing.T) {
 	})
 }
 
-// silent is a store whose connection is dead: requests end with their context
-// only. Those on a new connection, after some, are answered.
+// silent is a store whose connection is dead: requests end only with their context. After some
+// requests, those on a new connection are answered.
 type silent struct {
 	*record.Memory
 	mu   sync.Mutex
-	dead int // requests that get no answer
+	dead int // number of requests that get no answer
 }
 
 func (s *silent) answer(ctx context.Context) error {
@@ -98,7 +98,7 @@ func (s *silent) WaitTold(ctx context.Context, name, version string, limit time.
 	return s.Memory.WaitTold(ctx, name, version, limit)
 }
 
-// TestRequestWithoutAnAnswerCostsAQuarterOfTheLease: whatever the request (record-R8).
+// TestRequestWithoutAnAnswerCostsAQuarterOfTheLease, whatever the request is (record-R8).
 func TestRequestWithoutAnAnswerCostsAQuarterOfTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := electiontest.VirtualClock(1)
@@ -125,12 +125,12 @@ func TestRequestWithoutAnAnswerCostsAQuarterOfTheLease(t *testing.T) {
 		store.mu.Unlock()
 		began := time.Now()
 		grant := <-elected
-		// What is left of the dead one's lease, and three requests at 10 s, which
-		// is the most that one may take, with the pauses between them.
+		// The rest of the dead one's lease, and three requests of 10 s, which is the longest
+		// that one may take, with the pauses between them.
 		if took := time.Since(began); took > 75*time.Second {
 			t.Errorf("elected %v after the connection died, with a lease of a minute", took)
 		}
-		synctest.Wait() // what is under way has its answers
+		synctest.Wait() // requests under way have their answers
 		store.mu.Lock()
 		store.dead = 1
 		store.mu.Unlock()
@@ -144,7 +144,7 @@ func TestRequestWithoutAnAnswerCostsAQuarterOfTheLease(t *testing.T) {
 		if err := b.Release(t.Context(), grant); err != nil {
 			t.Error(err)
 		}
-		synctest.Wait() // what is under way has its answers
+		synctest.Wait() // requests under way have their answers
 		store.mu.Lock()
 		store.dead = 1
 		store.mu.Unlock()
@@ -154,7 +154,7 @@ func TestRequestWithoutAnAnswerCostsAQuarterOfTheLease(t *testing.T) {
 	})
 }
 
-// TestClaimThatAFailoverBringsBackIsNotGranted: a write of a's was applied and not
+// TestClaimThatAFailoverBringsBackIsNotGranted: a write of candidate a was applied and not
 // confirmed; b has led since, and the store has forgotten that.
 func TestClaimThatAFailoverBringsBackIsNotGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -7,19 +7,19 @@ import (
 	"unsafe"
 )
 
-// alarm is a timer of the kernel that continues this process (SIGCONT), should it be
-// stopped when there is something to do: its supervisor may be stopped too, or dead. A
-// process that runs ignores the signal.
+// alarm is a kernel timer that sends SIGCONT to this process. If the process is stopped
+// when it has something to do, the timer continues it even if its supervisor is stopped or
+// dead. A running process ignores the signal.
 //
-// It goes off once: the kernel does not repeat the timer of a signal that is ignored.
+// It goes off once: the kernel does not repeat a timer whose signal is ignored.
 type alarm struct {
 	id   int32 // timer_t of the kernel
 	made bool
 }
 
-const clockBoottime = 7 // linux/time.h: it counts suspension, as package clock does
+const clockBoottime = 7 // linux/time.h; this clock counts suspension, as package clock does
 
-// signalEvent is struct sigevent, which has 64 bytes.
+// signalEvent is the kernel's struct sigevent, 64 bytes long.
 type signalEvent struct {
 	value  uintptr
 	signal int32
@@ -27,8 +27,8 @@ type signalEvent struct {
 	_      [13]int32
 }
 
-// newAlarm returns one that is not set. Timers count against the number of signals that
-// may wait for a user's processes (ulimit -i).
+// newAlarm returns an alarm that is not set. Each timer counts against the user's limit of
+// pending signals (ulimit -i).
 func newAlarm() (alarm, error) {
 	event := signalEvent{signal: int32(syscall.SIGCONT)}
 	a := alarm{made: true}
@@ -40,7 +40,7 @@ func newAlarm() (alarm, error) {
 	return a, nil
 }
 
-// after sets it, and forgets what it was set to before.
+// after sets the alarm to go off after d; it replaces an earlier setting.
 func (a alarm) after(d time.Duration) {
 	if !a.made {
 		return
@@ -48,6 +48,6 @@ func (a alarm) after(d time.Duration) {
 	spec := struct{ interval, value syscall.Timespec }{
 		value: syscall.NsecToTimespec(max(1, int64(d))), // zero would disarm it
 	}
-	// This fails for a timer only that does not exist.
+	// This can fail only for a timer that does not exist.
 	_, _, _ = syscall.Syscall6(syscall.SYS_TIMER_SETTIME, uintptr(a.id), 0, uintptr(unsafe.Pointer(&spec)), 0, 0, 0)
 }

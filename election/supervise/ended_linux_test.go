@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// asked is a store on which an operator was faster than Acquire: the grant has the request to
-// resign in it.
+// asked is a store on which an operator was faster than Acquire: the grant already contains the
+// request to resign.
 type asked struct{ losing }
 
 func (a asked) Acquire(ctx context.Context, c election.Claim) (election.Grant, error) {
@@ -25,7 +25,8 @@ func (a asked) Acquire(ctx context.Context, c election.Claim) (election.Grant, e
 	return grant, err
 }
 
-// here runs a command from the process of the test, which then gets no orphans of later tests.
+// here runs a command from the test's own process, and makes sure that it does not adopt the
+// orphans of later tests.
 func here(t *testing.T, e *election.Elector, c Command) (int, error) {
 	t.Cleanup(func() {
 		if _, _, errno := syscall.Syscall(syscall.SYS_PRCTL, prSetChildSubreaper, 0, 0); errno != 0 {
@@ -49,7 +50,7 @@ func TestCommandThatWasNeverStartedIsNoSuccess(t *testing.T) {
 	}
 }
 
-// The exit code of a hook that was told to end is not that of the command.
+// The exit code of a hook that was told to end is not the command's exit code.
 func TestSignalDuringTheHookIsNoSuccess(t *testing.T) {
 	dir := t.TempDir()
 	ran, hook := filepath.Join(dir, "ran"), filepath.Join(dir, "hook")
@@ -68,7 +69,7 @@ func TestSignalDuringTheHookIsNoSuccess(t *testing.T) {
 	}
 }
 
-// unseen is a context that ends and wakes nobody who waits for that.
+// unseen is a context that ends without waking anybody who waits for it.
 type unseen struct {
 	context.Context
 	over atomic.Bool
@@ -81,8 +82,8 @@ func (u *unseen) Err() error {
 	return nil
 }
 
-// The election comes in the moment in which the wait for it ends: the exit code will be that of
-// a lock that was not acquired, and who gets it tries again.
+// The candidate is elected just as the wait for that ends: the exit code will be that of a lock
+// that was not acquired, and a caller that gets it tries again.
 func TestCommandIsNotStartedOnceTheWaitIsOver(t *testing.T) {
 	ran := filepath.Join(t.TempDir(), "ran")
 	ctx := &unseen{Context: t.Context()}
@@ -106,7 +107,8 @@ func TestCommandIsNotStartedOnceTheWaitIsOver(t *testing.T) {
 	}
 }
 
-// A command that is deaf to SIGTERM acts no more once the store has said that another leads.
+// A command that ignores SIGTERM no longer acts once the store has said that another candidate
+// leads.
 func TestCommandOfATakenLeadershipIsKilledAtOnce(t *testing.T) {
 	acts := filepath.Join(t.TempDir(), "acts")
 	store := losing{make(chan struct{})}
@@ -126,7 +128,7 @@ func TestCommandOfATakenLeadershipIsKilledAtOnce(t *testing.T) {
 	}()
 	code, err := here(t, e, Command{Args: []string{"/bin/sh", "-c",
 		"trap '' TERM; while :; do echo >> " + acts + "; sleep 0.1; done"}})
-	// A fifth of the lease would be 120 times; a busy machine has the rest.
+	// A fifth of the lease would be 120 lines; the margin is for a busy machine.
 	if acted := lines() - before; acted > 60 || code != ExitLost {
 		t.Errorf("code %d, %v; it acted %d times after the store had said that another leads", code, err, acted)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestCommandLivesOnALeaseShorterThanAskedFor: what counts is the lease that the
-// store gives, for the grace as for how often the guardian is told.
+// TestCommandLivesOnALeaseShorterThanAskedFor: the lease that the store grants is what
+// counts, both for the grace and for how often the guardian is informed.
 func TestCommandLivesOnALeaseShorterThanAskedFor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "acting")
@@ -24,8 +24,7 @@ func TestCommandLivesOnALeaseShorterThanAskedFor(t *testing.T) {
 	r.livesFor(2*lease, path)
 }
 
-// livesFor returns when so much time has passed, and fails if the command has
-// ended.
+// livesFor returns after a duration, and fails if the command has ended by then.
 func (r *runner) livesFor(d time.Duration, path string) {
 	r.t.Helper()
 	began := time.Now()
@@ -41,8 +40,8 @@ func (r *runner) livesFor(d time.Duration, path string) {
 	awaittest.Until(r.t, "the command acts on", func() bool { return len(lines(path)) > before })
 }
 
-// TestManySignalsDoNotHoldUpTheLease: the guardian knows of the renewals though the
-// supervisor has never a moment's rest.
+// TestManySignalsDoNotHoldUpTheLease: the guardian learns of the renewals although the
+// supervisor is never idle.
 func TestManySignalsDoNotHoldUpTheLease(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "acting")
@@ -64,8 +63,8 @@ func TestManySignalsDoNotHoldUpTheLease(t *testing.T) {
 	r.livesFor(12*time.Second, path)
 }
 
-// TestStoppedGuardianDoesNotKeepTheElection: nobody notices the end of the command
-// in its place, and nobody continues it.
+// TestStoppedGuardianDoesNotKeepTheElection: nothing else notices the end of the
+// command, and nothing continues the guardian.
 func TestStoppedGuardianDoesNotKeepTheElection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -85,8 +84,8 @@ func TestStoppedGuardianDoesNotKeepTheElection(t *testing.T) {
 	}
 }
 
-// TestGuardianThatIsStoppedAtItsEndDoesNotKeepTheElection: it has said that all
-// are gone, and does not end.
+// TestGuardianThatIsStoppedAtItsEndDoesNotKeepTheElection: it has reported that all
+// processes are gone, but does not end.
 func TestGuardianThatIsStoppedAtItsEndDoesNotKeepTheElection(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -108,9 +107,9 @@ func TestGuardianThatIsStoppedAtItsEndDoesNotKeepTheElection(t *testing.T) {
 	}
 }
 
-// TestStoppedGuardianDoesNotKeepTheCommandPastTheLease: both have one name, which
-// pkill -STOP takes, and the command has another. A supervisor that is killed while its
-// guardian is stopped closes a pipe that nobody reads.
+// TestStoppedGuardianDoesNotKeepTheCommandPastTheLease: guardian and supervisor have the
+// same name, so pkill -STOP stops both, while the command has another name. A supervisor
+// that is killed while its guardian is stopped closes a pipe that nobody reads.
 func TestStoppedGuardianDoesNotKeepTheCommandPastTheLease(t *testing.T) {
 	for name, how := range map[string]syscall.Signal{"SupervisorKilled": syscall.SIGKILL, "SupervisorStopped": syscall.SIGSTOP} {
 		t.Run(name, func(t *testing.T) {
@@ -129,8 +128,8 @@ func TestStoppedGuardianDoesNotKeepTheCommandPastTheLease(t *testing.T) {
 	}
 }
 
-// judgeLastAct waits until the commands of a file are gone, and fails if one of them has
-// acted for longer than the lease after a moment.
+// judgeLastAct waits until the commands of a file are gone, and fails if one of them
+// acted for longer than the lease after the given moment.
 func judgeLastAct(t *testing.T, path string, struck time.Time, lease time.Duration) {
 	t.Helper()
 	awaittest.Until(t, "the command and its child are gone", func() bool { return len(holders(t, path)) == 0 })
@@ -143,7 +142,7 @@ func judgeLastAct(t *testing.T, path string, struck time.Time, lease time.Durati
 	}
 }
 
-// unread returns how many bytes a guardian has said that its supervisor has not read.
+// unread returns how many bytes from a guardian its supervisor has not read yet.
 func unread(t *testing.T, guardian int) (n int32) {
 	t.Helper()
 	const statusFD = 4
@@ -170,7 +169,7 @@ func childless(pid int) bool {
 	return true
 }
 
-// TestGuardianThatHangsDoesNotKeepTheElection, and nothing could continue it.
+// TestGuardianThatHangsDoesNotKeepTheElection: nothing could continue this guardian.
 func TestGuardianThatHangsDoesNotKeepTheElection(t *testing.T) {
 	t.Parallel()
 	r := start(t, testOrder{Expires: true, Lease: time.Second, Args: []string{"true"}, Env: []string{hangEnv + "=1"}})
@@ -179,8 +178,8 @@ func TestGuardianThatHangsDoesNotKeepTheElection(t *testing.T) {
 	}
 }
 
-// TestGuardianThatWasStoppedSeesTheRenewalsFirst: it stalls for longer
-// than the lease that it knew, and then does not look at the clock alone.
+// TestGuardianThatWasStoppedSeesTheRenewalsFirst: it stalls for longer than the lease
+// that it knew, and afterwards does not look at the clock alone.
 func TestGuardianThatWasStoppedSeesTheRenewalsFirst(t *testing.T) {
 	t.Parallel()
 	const lease = 6 * time.Second
@@ -204,8 +203,8 @@ func TestGuardianThatWasStoppedSeesTheRenewalsFirst(t *testing.T) {
 	}
 }
 
-// TestGuardianLearnsOfALeaseThatGotShorter: the supervisor, frozen after that, must
-// not keep the command until the end of the longer one.
+// TestGuardianLearnsOfALeaseThatGotShorter: a supervisor that is then frozen must not
+// keep the command until the end of the longer lease.
 func TestGuardianLearnsOfALeaseThatGotShorter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -213,15 +212,15 @@ func TestGuardianLearnsOfALeaseThatGotShorter(t *testing.T) {
 	const shorter = 2500 * time.Millisecond
 	r := start(t, testOrder{Args: acting(path), Lease: 12 * time.Second, Expires: true,
 		Shortens: shorter, Shortened: shortened})
-	// The supervisor looks every twentieth of the longer lease, and renews more seldom.
+	// The supervisor checks every twentieth of the longer lease, and renews less often.
 	awaittest.Until(t, "the lease is shorter, and was for some renewals", func() bool { return len(lines(shortened)) >= 4 })
 	struck := time.Now()
 	r.signal(syscall.SIGSTOP)
-	judgeLastAct(t, path, struck, shorter) // the longer one would have some seconds more
+	judgeLastAct(t, path, struck, shorter) // the longer lease would allow some seconds more
 }
 
-// TestFrozenGuardianWithAFullPipeCannotKeepTheCommandPastTheLease: what waits for
-// the guardian must not keep the supervisor from killing in its place.
+// TestFrozenGuardianWithAFullPipeCannotKeepTheCommandPastTheLease: messages that wait
+// for the guardian must not keep the supervisor from killing in its place.
 func TestFrozenGuardianWithAFullPipeCannotKeepTheCommandPastTheLease(t *testing.T) {
 	path, cut := filepath.Join(t.TempDir(), "acting"), filepath.Join(t.TempDir(), "cut")
 	r := start(t, testOrder{ID: "a", Args: acting(path), Lease: 2 * time.Second, Grace: 200 * time.Millisecond,
@@ -232,12 +231,12 @@ func TestFrozenGuardianWithAFullPipeCannotKeepTheCommandPastTheLease(t *testing.
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = syscall.Kill(guardian, syscall.SIGCONT) })
-	for range 7000 { // 14 bytes each in a pipe of 64 KiB, and some arrive as one
+	for range 7000 { // 14 bytes each in a pipe of 64 KiB, and some are merged into one
 		r.signal(syscall.SIGWINCH)
 		awaittest.RealTime(100*time.Microsecond, "few of them arrive as one")
 	}
 	write(t, cut)
-	// It ends by SIGKILL, in time: the supervisor's time is that of the lease.
+	// It ends by SIGKILL, in time: the supervisor takes its time from the lease.
 	before := time.Now()
 	r.code()
 	if took := time.Since(before); took > 10*time.Second {

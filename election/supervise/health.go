@@ -15,16 +15,16 @@ type Health struct {
 	// Command is what the shell runs, in the environment of this process.
 	Command string
 
-	mu sync.Mutex // held while the command runs, and by the caller that forbids it
-	// end cancels the command that runs.
+	mu sync.Mutex // held while the command runs, or by a caller that does not let it run
+	// endMu guards end, which cancels the running command.
 	endMu sync.Mutex
 	end   context.CancelFunc
 }
 
-// outputMax is how much of what a check says is kept, from its end.
+// outputMax is how many bytes of a check's output are kept, counted from its end.
 const outputMax = 500
 
-// pauseStep is the time between two tries to end what runs.
+// pauseStep is the time between two attempts to end the running command.
 const pauseStep = 2 * time.Millisecond
 
 // Check runs the command once. When the context ends, the command and its
@@ -50,13 +50,13 @@ func (h *Health) Check(ctx context.Context) error {
 	}
 }
 
-// pause ends the command that runs, and lets none begin until the returned
-// function is called. A nil Health has none to end.
+// pause ends the running command and does not let another one begin until the returned
+// function is called. On a nil Health it does nothing.
 func (h *Health) pause() (resume func()) {
 	if h == nil {
 		return func() {}
 	}
-	for !h.mu.TryLock() { // another check may just begin
+	for !h.mu.TryLock() { // another check may have just begun
 		h.endMu.Lock()
 		if h.end != nil {
 			h.end()

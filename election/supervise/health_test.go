@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestCheckThatJustBeginsHoldsUpNoPause: what there is to end when the pause is asked
-// for is the check before.
+// TestCheckThatJustBeginsHoldsUpNoPause: when the pause is requested, the check to
+// end is the previous one.
 func TestCheckThatJustBeginsHoldsUpNoPause(t *testing.T) {
 	asked := make(chan struct{})
 	h := &Health{end: sync.OnceFunc(func() { close(asked) })}

@@ -27,8 +27,8 @@ func holders(t *testing.T, path string) []int {
 	return found
 }
 
-// judgeGone fails the test if one that writes to the file is left. That it writes nothing
-// for a while shows less: on a busy machine it may not have run.
+// judgeGone fails the test if a process that writes to the file is left. That the file
+// does not grow for a while proves less: on a busy machine the process may not have run.
 func judgeGone(t *testing.T, path string) {
 	t.Helper()
 	if left := holders(t, path); len(left) > 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// told is a hook that writes what it knows to the file, as one line.
+// told returns a hook that writes what it knows to the file, as one line.
 func told(path string) string {
 	return `echo $CONCLAVE_EVENT:$CONCLAVE_TOKEN:$CONCLAVE_REASON >> ` + path
 }
@@ -83,7 +83,7 @@ func TestLossIsToldOnceAfterTheCommandHasGone(t *testing.T) {
 	}
 }
 
-// hookLimit is far above what a hook takes that does something and ends.
+// hookLimit is far more than a hook takes that does something and ends.
 const hookLimit = 3 * time.Second
 
 func TestFailedHookKeepsTheCommandFromStarting(t *testing.T) {
@@ -119,8 +119,8 @@ func TestFailedHookIsTriedAgainForever(t *testing.T) {
 	}
 }
 
-// TestLossHookHasItsTime: the one that hangs is killed, and whom it left behind
-// too; the election is released afterwards.
+// TestLossHookHasItsTime: a hook that hangs is killed, and so are the processes
+// that it left behind; the election is released afterwards.
 func TestLossHookHasItsTime(t *testing.T) {
 	dir, path := t.TempDir(), filepath.Join(t.TempDir(), "left")
 	o := testOrder{Dir: dir, Args: []string{"true"}, HookLimit: hookLimit, Lease: time.Minute,
@@ -155,7 +155,7 @@ func TestCommandKnowsUntilWhenItsLeadershipIsProved(t *testing.T) {
 	}
 }
 
-// TestRunInsideARunHasItsOwnVariables, once each: getenv finds the first.
+// TestRunInsideARunHasItsOwnVariables, each only once, because getenv finds the first.
 func TestRunInsideARunHasItsOwnVariables(t *testing.T) {
 	for _, name := range []string{"TOKEN", "ELECTION", "ID", "DEADLINE", "EVENT", "REASON"} {
 		t.Setenv("CONCLAVE_"+name, "outer")
@@ -176,7 +176,7 @@ func TestLeadershipGivenUpEndsWithItsOwnCode(t *testing.T) {
 	}
 }
 
-// TestStoppedWhileWaitingAfterALeadershipGivenUp: what counts is how the run ended.
+// TestStoppedWhileWaitingAfterALeadershipGivenUp: the way in which the run ended is what counts.
 func TestStoppedWhileWaitingAfterALeadershipGivenUp(t *testing.T) {
 	dir, store := t.TempDir(), t.TempDir()
 	path, sign := filepath.Join(dir, "acting"), filepath.Join(dir, "resign")
@@ -281,8 +281,8 @@ func groupOf(t *testing.T, group string) (pids []string) {
 	return pids
 }
 
-// TestOrphansAreTakenNoteOf: the health check leaves a process behind that
-// becomes a child of the supervisor, as all orphans of a container do.
+// TestOrphansAreTakenNoteOf: the health check leaves a process behind that becomes
+// a child of the supervisor, as all orphans in a container do.
 func TestOrphansAreTakenNoteOf(t *testing.T) {
 	dir := t.TempDir()
 	path, end := filepath.Join(dir, "orphans"), filepath.Join(dir, "end")

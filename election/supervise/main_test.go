@@ -45,35 +45,34 @@ type testOrder struct {
 	Dir     string
 	ID      string
 	Args    []string
-	Env     []string // beside that of the test
+	Env     []string // in addition to that of the test
 	Lease   time.Duration
 	Grace   time.Duration
 	Forever bool
 	// Servers is a store that expires leases.
 	Servers string
-	// Expires makes it a store in memory that expires leases.
+	// Expires makes the store one in memory that expires leases.
 	Expires bool
-	// Grants is the lease that this store gives, whatever is asked for.
+	// Grants is the lease that this store grants, whatever was asked for.
 	Grants time.Duration
-	// Shortens is the lease that this store gives from its first renewal on, and
-	// Shortened the file that it makes then.
+	// Shortens is the lease that this store grants from its first renewal on, and
+	// Shortened is the file that it then makes.
 	Shortens  time.Duration
 	Shortened string
-	// Holds names a file: releases make it, and never return.
+	// Holds names a file: releases create it, and never return.
 	Holds string
-	// CutWhen and ResignWhen name files: the store becomes unreachable, or the
-	// leadership is given up, when there is one.
+	// CutWhen and ResignWhen name files: once the file exists, the store becomes
+	// unreachable, or the leadership is given up.
 	CutWhen, ResignWhen string
 
-	// NoAlarm: the kernel makes no timer for the guardian, so that one that is stopped
-	// stays so.
+	// NoAlarm: the kernel makes no timer for the guardian, so a stopped guardian stays stopped.
 	NoAlarm bool
 
 	OnElected, OnLost, Health string
 	HookLimit, Wait           time.Duration
 
-	output  *os.File // nil is a file
-	program string   // empty is this test binary
+	output  *os.File // nil means a file
+	program string   // empty means this test binary
 }
 
 func TestMain(m *testing.M) {
@@ -102,7 +101,7 @@ func superviseAsTold(text string) int {
 		panic(err)
 	}
 	_ = os.Unsetenv(orderEnv)
-	if o.Holds != "" { // it is told to end until it has ended, also when Run has
+	if o.Holds != "" { // it is signalled until it has ended, even after Run
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGTERM)
 	}
 	if o.NoAlarm {
@@ -132,7 +131,7 @@ func superviseAsTold(text string) int {
 	return code
 }
 
-// denyTimers has Linux make no timers of the POSIX kind, here and for what is started.
+// denyTimers makes Linux create no POSIX timers for this process and those that it starts.
 func denyTimers() {
 	const sigPending = 11 // RLIMIT_SIGPENDING
 	var limit syscall.Rlimit
@@ -166,8 +165,8 @@ func (o testOrder) backend() (election.Backend, error) {
 	return store, nil
 }
 
-// shortening gives a shorter lease when it renews, as ZooKeeper does when a session
-// comes to a server with another maxSessionTimeout.
+// shortening grants a shorter lease when it renews, as ZooKeeper does when a session
+// moves to a server with another maxSessionTimeout.
 type shortening struct {
 	election.Backend
 	lease time.Duration
@@ -185,7 +184,7 @@ func (s shortening) Renew(ctx context.Context, grant election.Grant) (election.G
 	return grant, errors.Join(err, errFile)
 }
 
-// shortLease gives a lease of its own, as some stores do.
+// shortLease grants a lease of its own, as some stores do.
 type shortLease struct {
 	election.Backend
 	lease time.Duration
@@ -223,7 +222,7 @@ func when(path string, function func()) {
 	}()
 }
 
-// runner is a supervisor process seen from a test.
+// runner is a supervisor process as a test sees it.
 type runner struct {
 	t       *testing.T
 	command *exec.Cmd
@@ -275,7 +274,7 @@ func start(t *testing.T, o testOrder) *runner {
 }
 
 // awaitGone waits until a guardian whose supervisor has gone has killed the command, and
-// ended: before that the command writes to a directory that is about to be removed.
+// has ended: until then, the command writes to a directory that is about to be removed.
 func awaitGone(t *testing.T, guardian int) {
 	_ = syscall.Kill(guardian, syscall.SIGCONT)
 	awaittest.Until(t, fmt.Sprintf("guardian %d is gone", guardian), func() bool {
@@ -288,7 +287,7 @@ func (r *runner) pid() int { return r.command.Process.Pid }
 
 func (r *runner) signal(s syscall.Signal) { _ = r.command.Process.Signal(s) }
 
-// code waits for the end and returns the exit code.
+// code waits until the process ends, and returns the exit code.
 func (r *runner) code() int {
 	r.t.Helper()
 	select {
@@ -309,7 +308,7 @@ func (r *runner) guardian() int {
 	return pids[0]
 }
 
-// children returns the processes that a process has started and not waited for.
+// children returns the processes that a process has started but not waited for.
 func children(pid int) []int {
 	var pids []int
 	for _, thread := range threads(pid) {
@@ -332,11 +331,11 @@ func threads(pid int) []string {
 	return names
 }
 
-// patience is how long a test waits for what must happen, far above what it takes.
+// patience is how long a test waits for what must happen, far longer than that takes.
 const patience = time.Minute
 
-// lines returns the lines of a file, none when it does not exist. Tokens of the file
-// backend, of thirteen digits, are replaced by their place among them, the lowest by 1.
+// lines returns the lines of a file, or none if it does not exist. Tokens of the file
+// backend, which have thirteen digits, are replaced by their rank; the lowest becomes 1.
 func lines(path string) []string {
 	text, _ := os.ReadFile(path)
 	tokens := fileToken.FindAllString(string(text), -1)
@@ -350,10 +349,9 @@ func lines(path string) []string {
 
 var fileToken = regexp.MustCompile(`\b\d{13}\b`)
 
-// acting is a script that writes its token to the file for as long as it lives,
-// with a child that does it too, in a session of its own and deaf to SIGTERM.
-// The child is ready before anything is written. All ends by itself some time
-// after any test has.
+// acting is a script that writes its token to the file for as long as it lives. Its
+// child does so too, in a session of its own, and ignores SIGTERM. The child is ready
+// before anything is written. Both end by themselves some time after any test.
 func acting(path string) []string {
 	heartbeat := `i=0; while [ $i -lt 12000 ]; do i=$((i+1)); echo $CONCLAVE_TOKEN >> ` + path + `; sleep 0.01; done`
 	ready := path + ".$CONCLAVE_TOKEN.ready"
@@ -361,7 +359,7 @@ func acting(path string) []string {
 		while [ ! -e ` + ready + ` ]; do sleep 0.01; done; ` + heartbeat}
 }
 
-// judgeActing fails when somebody acted with an old token after a newer one.
+// judgeActing fails if a process acted with an old token after one with a newer token.
 func judgeActing(t *testing.T, path string) {
 	t.Helper()
 	last := 0
@@ -384,7 +382,7 @@ func acts(path, token string) func() bool {
 	}
 }
 
-// actor is the token of the process that acted last, 0 if none did.
+// actor returns the token of the process that acted last, or 0 if none did.
 func actor(path string) int {
 	all := lines(path)
 	if len(all) == 0 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A command that ends by the signal before its leadership is over has its own exit code all the same.
+// A command that a signal ends before its leadership is over still has its own exit code.
 func TestFastCommandHasItsExitCode(t *testing.T) {
 	s := &supervisor{code: 11}
 	(&turn{supervisor: s, ctx: context.Background(), stopSignal: syscall.SIGTERM}).noteEnd()

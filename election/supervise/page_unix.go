@@ -12,20 +12,21 @@ import (
 	"github.com/conclave-project/conclave/clock"
 )
 
-// page is memory that supervisor and guardian share: until when the leadership
-// is proved, and the pulse of the guardian, which grows while it runs. The supervisor writes it at every renewal without ever waiting for
-// the guardian, and a guardian that was stopped for a while reads what is true
-// now, not what was true when it stopped. Messages could promise neither.
+// page is memory that supervisor and guardian share. It holds the times until which the
+// leadership is proved, and the guardian's pulse, a counter that grows while it runs. The
+// supervisor writes the times at every renewal without waiting for the guardian, and a
+// guardian that was stopped for a while reads the current times, not those of when it was
+// stopped. Messages could not do either.
 //
-// Times that grow are written deadline first, those of a lease that got shorter
-// end first. The end is read first, so that a reader has a deadline that is never
-// older than the end, but for a moment before it is told of a shorter lease.
+// When the times grow, the deadline is written first; when a lease got shorter, the end is.
+// A reader reads the end first. So the deadline that it sees is never older than the end,
+// except for a moment before it learns of a shorter lease.
 type page struct{ end, deadline, pulse *atomic.Int64 }
 
 // pageBytes is enough for the two times and the pulse.
 const pageBytes = 24
 
-// newPage returns a page and the file behind it, which has no name any more.
+// newPage returns a page and the file behind it, which no longer has a name.
 func newPage() (*os.File, page, error) {
 	file, err := pageFile()
 	if err != nil {
@@ -39,9 +40,8 @@ func newPage() (*os.File, page, error) {
 	return file, shared, nil
 }
 
-// pageFile makes a small file without a name, in memory where there is such a
-// place. Its bytes are written here, so that a full disk is an error now and not
-// a signal later.
+// pageFile makes a small file without a name, in memory if possible. It writes the bytes,
+// so that a full disk is an error now and not a signal later.
 func pageFile() (*os.File, error) {
 	var file *os.File
 	var err error
@@ -58,8 +58,8 @@ func pageFile() (*os.File, error) {
 	return nil, err
 }
 
-// openPage maps the file into this process. The mapping lasts as long as the
-// process: one page for every leadership of a supervisor until close.
+// openPage maps the file into this process. The guardian keeps the mapping until it exits;
+// a supervisor has one page for each leadership, and closes it.
 func openPage(file *os.File) (page, error) {
 	memory, err := syscall.Mmap(int(file.Fd()), 0, pageBytes, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
 	if err != nil {
@@ -72,13 +72,13 @@ func openPage(file *os.File) (page, error) {
 	}, nil
 }
 
-// close removes the mapping. The page must not be used any more.
+// close removes the mapping. The page must not be used after that.
 func (p page) close() {
 	_ = syscall.Munmap(unsafe.Slice((*byte)(unsafe.Pointer(p.end)), pageBytes))
 }
 
-// set moves the times, and reports whether the guardian must look at them now: it
-// sleeps until the end that it has read.
+// set changes the times. It reports whether the guardian must be told to read them now: it
+// sleeps until the end that it read last.
 func (p page) set(to leaseTimes) (earlier bool) {
 	if int64(to.End) < p.end.Load() {
 		p.end.Store(int64(to.End))
@@ -90,7 +90,7 @@ func (p page) set(to leaseTimes) (earlier bool) {
 	return earlier
 }
 
-// get returns the times as they are now.
+// get returns the current times.
 func (p page) get() leaseTimes {
 	end := clock.Instant(p.end.Load())
 	return leaseTimes{End: end, Deadline: clock.Instant(p.deadline.Load())}

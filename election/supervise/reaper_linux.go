@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// orphanAge is after how long a child that has ended is nobody's: a caller
-// that starts a process waits for its end and takes note at once.
+// orphanAge is how long a child must have been dead before it counts as an orphan: code
+// that starts a process waits for it and collects it at once.
 const orphanAge = time.Second
 
-// startReaper takes note of orphans that end as children of this process: those
-// of health checks, and those of the whole container when this is its first
-// process. Children that somebody here waits for are left to them. The returned
-// function ends it.
+// startReaper collects orphans that end as children of this process: those of health
+// checks, and those of the whole container if this is its first process. Children that
+// other code of this process waits for are left to that code. The returned function stops
+// the reaper.
 func startReaper() (stop func()) {
 	children := make(chan os.Signal, 1)
 	signal.Notify(children, syscall.SIGCHLD)
@@ -31,7 +31,7 @@ func startReaper() (stop func()) {
 }
 
 func reap(children <-chan os.Signal, quit <-chan struct{}) {
-	seen := make(map[int]time.Time) // the dead, and since when
+	seen := make(map[int]time.Time) // dead children, and since when
 	again := make(<-chan time.Time)
 	for {
 		select {
@@ -48,7 +48,7 @@ func reap(children <-chan os.Signal, quit <-chan struct{}) {
 	}
 }
 
-// reapOlder takes note of the dead that were seen long enough ago, and returns
+// reapOlder collects the dead children that were first seen long enough ago, and returns
 // the others.
 func reapOlder(seen map[int]time.Time) map[int]time.Time {
 	now := time.Now()

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// TestLostLeadershipEndsWithItsCodeWhateverTheStoreSaidLast: a service manager starts
-// what ended with 75 again.
+// TestLostLeadershipEndsWithItsCodeWhateverTheStoreSaidLast, because a service
+// manager starts a process again that ended with 75.
 func TestLostLeadershipEndsWithItsCodeWhateverTheStoreSaidLast(t *testing.T) {
 	permanent := election.Permanent(errors.New("refused"))
 	for want, err := range map[int]error{

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// shellCommand needs process groups.
+// shellCommand does not work here: it needs process groups.
 type shellCommand struct {
 	text, dir      string
 	env            []string

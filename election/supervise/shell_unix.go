@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// shellCommand is a command of /bin/sh in a session of its own.
+// shellCommand is a command for /bin/sh that runs in a session of its own.
 type shellCommand struct {
 	text, dir      string
 	env            []string
 	stdout, stderr io.Writer
 }
 
-// outputPatience is how long the output of a command that has ended is waited
-// for, when others have its pipe open.
+// outputPatience is how long to wait for the output of a command that has ended while other
+// processes still have its pipe open.
 const outputPatience = 100 * time.Millisecond
 
-// run returns nil when the command ended with code 0. When the context ends,
-// the command's process group is killed; so is what it left behind in it.
+// run returns nil if the command ended with code 0. The command's process group is killed
+// when the context ends, and what is left of it when the command ends.
 func (s shellCommand) run(ctx context.Context) error {
 	began := time.Now()
 	command := exec.CommandContext(ctx, "/bin/sh", "-c", s.text)
@@ -41,7 +41,7 @@ func (s shellCommand) run(ctx context.Context) error {
 		return fmt.Errorf("was killed after %v", time.Since(began).Round(time.Millisecond))
 	}
 	if command.ProcessState.Success() {
-		return nil // also where a child keeps the pipe open (exec.ErrWaitDelay)
+		return nil // even if a child keeps the pipe open (exec.ErrWaitDelay)
 	}
 	return err
 }

@@ -17,7 +17,7 @@ import (
 // fastTicks lets sessions expire soon.
 func fastTicks(config *server.Config) { config.TickTime = 100 * time.Millisecond }
 
-// TestNobodyActsBesideANewLeaderOfAStore: here the lock is on another machine
+// TestNobodyActsBesideANewLeaderOfAStore: here the lock is on another machine,
 // and passes on by itself when the lease has run out, so the command must be
 // dead by then. Its grandchild has a session of its own and ignores SIGTERM.
 func TestNobodyActsBesideANewLeaderOfAStore(t *testing.T) {
@@ -46,7 +46,7 @@ func TestNobodyActsBesideANewLeaderOfAStore(t *testing.T) {
 			end(first)
 			awaittest.Until(t, "second", func() bool { all := lines(path); return all[len(all)-1] != old })
 			before, _ := strconv.Atoi(old)
-			all := lines(path) // read once: it grows meanwhile
+			all := lines(path) // read once, because it is still growing
 			if after, _ := strconv.Atoi(all[len(all)-1]); after <= before {
 				t.Errorf("token %d after %d", after, before)
 			}

@@ -1,5 +1,4 @@
-// Package supervise runs a command while a candidate leads, and not a moment
-// longer.
+// Package supervise runs a command while a candidate leads, and not a moment longer.
 //
 // Run takes an Elector and a command, and returns an exit code. Two processes watch over the
 // command, independently of each other:
@@ -81,8 +80,8 @@ const (
 	// ExitWaited: this candidate was not elected within Command.Wait, or, with Command.Try,
 	// another one leads. It is EX_UNAVAILABLE of sysexits.h.
 	ExitWaited = 69
-	// ExitNotExecutable and ExitNotFound: the command could not be started,
-	// with the codes that shells use.
+	// ExitNotExecutable and ExitNotFound: the command could not be started. The codes are those of
+	// shells.
 	ExitNotExecutable = 126
 	ExitNotFound      = 127
 	// exitSignal is added to the number of a signal.
@@ -97,8 +96,8 @@ const (
 //	}
 const GuardianArg = "guard-leader-command"
 
-// GraceDefault is the time between SIGTERM and SIGKILL, HookLimitDefault the
-// time that a hook may take.
+// GraceDefault is the time between SIGTERM and SIGKILL, and HookLimitDefault is the time that a
+// hook may take.
 const (
 	GraceDefault     = 10 * time.Second
 	HookLimitDefault = 10 * time.Second
@@ -116,8 +115,8 @@ type Command struct {
 	// Dir is the working directory; empty means the current one.
 	Dir string
 	// Env is the environment; nil means that of this process. Run adds CONCLAVE_TOKEN,
-	// CONCLAVE_ELECTION, CONCLAVE_ID and CONCLAVE_DEADLINE. The deadline is in seconds since
-	// boot, as in /proc/uptime: until then the leadership was proved when this turn began.
+	// CONCLAVE_ELECTION, CONCLAVE_ID and CONCLAVE_DEADLINE. The deadline, in seconds since boot as
+	// in /proc/uptime, is the time until which the leadership was proved when this turn began.
 	// Renewals extend it.
 	Env []string
 	// Grace is how long the command may take to end when it is told to while the leadership
@@ -143,7 +142,7 @@ type Command struct {
 	// Health, if not nil, is the check that was passed to the Elector as Options.Health. Run
 	// keeps it from running while it searches for processes that must not outlive a leadership.
 	Health *Health
-	// Wait is how long to wait for the first leadership; zero means for ever.
+	// Wait is how long to wait for the first leadership; zero means forever.
 	Wait time.Duration
 	// Try makes Run call Elector.Try and not wait while another candidate leads: it then ends
 	// with ExitWaited and an error that matches election.ErrHeld.

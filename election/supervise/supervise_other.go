@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// run needs signals, process groups and descriptors that children inherit.
+// run does not work here: it needs signals, process groups and descriptors that children inherit.
 func run(context.Context, *election.Elector, Command) (int, error) {
 	return ExitError, errors.New("supervise: this system is not supported; use package election in the program itself")
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// signalsMax bounds the signals that wait; more of them are lost, as the kernel
-// loses them.
+// signalsMax bounds the signals that wait. Further ones are dropped, as the kernel does
+// too.
 const signalsMax = 16
 
 // remarksMax bounds the remarks that wait for a slow OnRemark; more are dropped.
@@ -36,16 +36,16 @@ type supervisor struct {
 	remarks chan error // to the goroutine that calls OnRemark
 	cancel  context.CancelCauseFunc
 
-	code    int   // of the last command
+	code    int   // exit code of the last command
 	stopped bool  // the last command ended because the run was to end
 	givenUp error // why the last leadership ended before its command did; nil if it did not
-	vain    error // why the last turn came to nothing: no guardian or command could be started, or a hook failed
+	vain    error // why the last turn failed: no guardian or command could be started, or a hook failed
 }
 
 // errWaited ends a run that was not elected in time.
 var errWaited = errors.New("not elected in time")
 
-// stopError says by which signal the run was ended.
+// stopError says which signal ended the run.
 type stopError struct{ signal syscall.Signal }
 
 func (e *stopError) Error() string { return "stopped by signal " + e.signal.String() }
@@ -66,21 +66,21 @@ func run(ctx context.Context, elector *election.Elector, command Command) (int, 
 	s := &supervisor{elector: elector, command: command, path: path, cancel: cancel,
 		signals: make(chan os.Signal, signalsMax), remarks: make(chan error, remarksMax)}
 	defer s.tellRemarks()()
-	// Caught and dropped, not ignored, as by the guardian: nobody may read the
-	// standard error any more.
+	// Catch and drop SIGPIPE, as the guardian does, instead of ignoring it: the standard
+	// error may have no reader any more.
 	notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	notify(s.signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGHUP,
 		syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGCONT)
 	defer signal.Stop(s.signals)
 	defer startReaper()()
-	defer func() { command.Health.pause() }() // and never resume
+	defer func() { command.Health.pause() }() // and never resume it
 	return s.result(s.campaign(ctx))
 }
 
-// notify is signal.Notify for those signals that this process was not started to
-// ignore, as by nohup, or by a shell in the background of a script: it goes on
-// ignoring these, and so does what it starts. Of SIGHUP and SIGINT alone a program
-// in Go can know that.
+// notify is signal.Notify without the signals that this process was started to ignore (by
+// nohup, or by a shell that runs it in the background of a script). It continues to ignore
+// them, and so does what it starts. In Go a program can find this out only for SIGHUP and
+// SIGINT.
 func notify(to chan<- os.Signal, signals ...os.Signal) {
 	for _, one := range signals {
 		if !signal.Ignored(one) {
@@ -89,8 +89,9 @@ func notify(to chan<- os.Signal, signals ...os.Signal) {
 	}
 }
 
-// tellRemarks calls OnRemark in a goroutine of its own, so that a standard error
-// that nobody reads holds nothing up, and returns what waits until all is told.
+// tellRemarks calls OnRemark in a goroutine of its own, so that a standard error without a
+// reader does not delay anything. The returned function waits until all remarks are
+// delivered.
 func (s *supervisor) tellRemarks() (end func()) {
 	told := make(chan struct{})
 	go func() {
@@ -105,7 +106,7 @@ func (s *supervisor) tellRemarks() (end func()) {
 	}
 }
 
-// remark reports what went wrong, unless too many remarks wait.
+// remark reports a failure; it is dropped if too many remarks are waiting.
 func (s *supervisor) remark(err error) {
 	select {
 	case s.remarks <- err:
@@ -113,8 +114,8 @@ func (s *supervisor) remark(err error) {
 	}
 }
 
-// lookup finds the program as a shell does. Its error tells not found from not
-// executable.
+// lookup finds the program as a shell does. Its error distinguishes "not found" from "not
+// executable".
 func lookup(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -126,12 +127,12 @@ func lookup(name string) (string, error) {
 	return filepath.Abs(path)
 }
 
-// signalAgain is how long after the end of the run has begun, with no command any more, a
-// signal is another one and ends the waiting for the store: timeout(1) sends each
-// twice, to a process and to its group.
+// signalAgain: a signal that arrives this long after the run began to end, when no command
+// is left, counts as a second request to end. It ends the wait for the store. An earlier
+// one may be a duplicate: timeout(1) sends each signal to the process and to its group.
 const signalAgain = time.Second
 
-// campaign runs the elector, and takes the signals while nobody leads.
+// campaign runs the elector, and handles signals while this candidate does not lead.
 func (s *supervisor) campaign(ctx context.Context) error {
 	turns := make(chan *turn)
 	ended := make(chan error, 1)
@@ -153,12 +154,12 @@ func (s *supervisor) campaign(ctx context.Context) error {
 		patience = timer.C
 	}
 	stopping, insists := ctx.Done(), make(<-chan time.Time)
-	impatient := false // a signal counts as another one
+	impatient := false // the next signal counts as a second one
 	for {
 		select {
 		case t := <-turns:
 			patience = nil
-			if !errors.Is(context.Cause(ctx), errWaited) { // else it came too late, and is said not to have come
+			if !errors.Is(context.Cause(ctx), errWaited) { // else it was elected too late, and Run reports that it was not
 				t.run()
 			}
 			t.done <- nil
@@ -171,7 +172,7 @@ func (s *supervisor) campaign(ctx context.Context) error {
 		case one := <-s.signals:
 			switch ends, how := endsRun(one, impatient); {
 			case ends && impatient:
-				return context.Cause(ctx) // nothing of the command lives, and the store expires the rest
+				return context.Cause(ctx) // no process of the command is left; the grant expires in the store
 			case ends:
 				s.cancel(&stopError{how})
 			}
@@ -181,7 +182,7 @@ func (s *supervisor) campaign(ctx context.Context) error {
 	}
 }
 
-// endsRun reports whether a signal ends the run, while leading or waiting.
+// endsRun reports whether a signal ends the run; while waiting, SIGHUP does too.
 func endsRun(one os.Signal, leading bool) (bool, syscall.Signal) {
 	how := one.(syscall.Signal)
 	switch how {
@@ -217,13 +218,13 @@ func (s *supervisor) result(err error) (int, error) {
 	}
 }
 
-// ours are the variables that this package sets. Those that it was started with,
-// by another run around it, are not passed on: of two of a name many programs
+// ours are the variables that this package sets. If another run around this one has set
+// them, the inherited values are removed: of two variables of the same name, many programs
 // see the first.
 var ours = []string{"CONCLAVE_TOKEN=", "CONCLAVE_ELECTION=", "CONCLAVE_ID=", "CONCLAVE_DEADLINE=",
 	"CONCLAVE_EVENT=", "CONCLAVE_REASON="}
 
-// environment is what the command gets.
+// environment returns the command's environment.
 func (s *supervisor) environment(lead election.Leadership) []string {
 	inherited := slices.DeleteFunc(slices.Clone(s.command.Env), func(one string) bool {
 		return slices.ContainsFunc(ours, func(name string) bool { return strings.HasPrefix(one, name) })

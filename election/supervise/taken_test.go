@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// losing is a store that grants everything, and says that it is lost.
+// losing is a store that grants everything, and then reports that it is lost.
 type losing struct{ lost chan struct{} }
 
 func (losing) Traits() election.Traits {
@@ -31,8 +31,8 @@ func (losing) Observe(context.Context, string) iter.Seq2[election.View, error] {
 	return func(func(election.View, error) bool) {}
 }
 
-// Others may lead already when the store says that a leadership is gone: no grace is left, neither
-// that of the command nor that of the election.
+// Another candidate may already lead when the store says that a leadership is gone: no grace is
+// left, neither the command's nor the election's.
 func TestCommandOfATakenLeadershipGetsNoGrace(t *testing.T) {
 	store := losing{make(chan struct{})}
 	e, err := election.New(store, "jobs", election.Options{Once: true, ID: "a", Lease: 20 * time.Second, Grace: time.Second})

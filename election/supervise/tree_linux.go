@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// ownProgram is what this process runs, whatever stands at its path by now: a
-// candidate may wait for weeks, and the two instances are of one version.
+// ownProgram returns a path to the program of this process, even if its file was replaced:
+// a candidate may wait for weeks, and supervisor and guardian must have the same version.
 func ownProgram() (string, error) { return "/proc/self/exe", nil }
 
-// procDir shows the processes.
+// procDir lists the processes.
 const procDir = "/proc"
 
-// checkProc refuses a /proc that is missing or that of another pid namespace: the
-// numbers in it are those of other processes, and descendants could not be found.
+// checkProc returns an error if /proc is missing or belongs to another pid namespace: its
+// numbers would be those of other processes, so descendants could not be found.
 func checkProc(dir string) error {
 	self, err := os.Readlink(dir + "/self")
 	if err != nil {
@@ -31,8 +31,8 @@ func checkProc(dir string) error {
 
 const prSetChildSubreaper = 36 // linux/prctl.h
 
-// becomeSubreaper makes orphans among the descendants children of this process
-// instead of init's, whatever sessions and groups they have made.
+// becomeSubreaper makes this process, and not init, the parent of all orphans among its
+// descendants, even of those in other sessions and process groups.
 func becomeSubreaper() error {
 	_, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0)
 	if errno != 0 {
@@ -41,25 +41,25 @@ func becomeSubreaper() error {
 	return nil
 }
 
-// commandAttr: a session of its own, and death with the guardian's thread.
+// commandAttr starts a process in a session of its own that dies with the guardian's
+// thread.
 func commandAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// groupLives: a subreaper without children has no descendants, so the group
-// need not be asked.
+// groupLives need not look at the group: a subreaper without children has no descendants.
 func groupLives(int) bool { return false }
 
-// relative is a process among the descendants.
+// relative is a descendant of this process.
 type relative struct {
 	pid, parent, group int
-	started            uint64 // in ticks since boot: with the pid, this process and no other
-	dead               bool   // a zombie, or one that looks so
+	started            uint64 // in ticks since boot; with the pid it identifies the process
+	dead               bool   // a zombie, or a process that looks like one
 	stopped            bool   // by a signal or a debugger
 }
 
-// signal signals the process, unless its number has passed to another one since
-// it was found: the process is held by a handle (pidfd) while that is looked at.
+// signal signals the process, unless its number has been reused since it was found: a
+// handle (pidfd) keeps the number from changing its owner while that is checked.
 func (r relative) signal(how syscall.Signal) {
 	process, err := os.FindProcess(r.pid)
 	if err != nil {
@@ -71,10 +71,10 @@ func (r relative) signal(how syscall.Signal) {
 	}
 }
 
-// descendants returns all descendants of a process, parents first. Zombies are
-// among them: a process whose first thread has ended looks like one, while the
-// others still have children. What it finds may be outdated at once; a caller
-// that waits for the end looks again.
+// descendants returns all descendants of a process, parents first. It includes zombies,
+// because a process whose first thread has ended looks like one while its other threads may
+// still have children. The result may be outdated at once; a caller that waits for the end
+// has to look again.
 func descendants(of int) []relative {
 	children := make(map[int][]relative)
 	for _, one := range processes() {
@@ -87,7 +87,7 @@ func descendants(of int) []relative {
 	return found
 }
 
-// processes reads /proc.
+// processes returns all processes in /proc.
 func processes() []relative {
 	proc, err := os.Open(procDir)
 	if err != nil {
@@ -108,7 +108,7 @@ func processes() []relative {
 	return all
 }
 
-// processOf reads what /proc says of a process, false when it has ended.
+// processOf reads the entry of a process in /proc; false if it has ended.
 func processOf(pid int) (relative, bool) {
 	text, err := os.ReadFile(procDir + "/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -117,17 +117,17 @@ func processOf(pid int) (relative, bool) {
 	return parseStat(pid, text)
 }
 
-// isStopped reports whether a process was stopped, and not continued since.
+// isStopped reports whether a process is stopped.
 func isStopped(pid int) bool {
 	one, ok := processOf(pid)
 	return ok && one.stopped
 }
 
-// startedField is the place of starttime among the fields after the name.
+// startedField is the index of starttime among the fields after the name.
 const startedField = 19
 
-// parseStat reads "pid (name) state ppid pgrp ...", where the name may hold
-// anything, parentheses and spaces too.
+// parseStat parses "pid (name) state ppid pgrp ...". The name may contain anything,
+// including parentheses and spaces.
 func parseStat(pid int, text []byte) (relative, bool) {
 	at := bytes.LastIndexByte(text, ')')
 	if at < 0 {

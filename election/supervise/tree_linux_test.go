@@ -13,7 +13,7 @@ import (
 )
 
 // TestNumberThatHasPassedToAnotherProcessIsNotSignalled: between a look at /proc
-// and a signal a process may end, and its number be given to a stranger.
+// and a signal, a process may end and its number may be reused.
 func TestNumberThatHasPassedToAnotherProcessIsNotSignalled(t *testing.T) {
 	command := exec.Command("sleep", "1000")
 	if err := command.Start(); err != nil {
@@ -28,9 +28,9 @@ func TestNumberThatHasPassedToAnotherProcessIsNotSignalled(t *testing.T) {
 		t.Fatalf("%+v", found)
 	}
 	before := found
-	before.started-- // who had the number before
+	before.started-- // the previous process with this number
 	before.signal(syscall.SIGTERM)
-	found.signal(syscall.SIGUSR1) // the first signal that arrives is what it dies of
+	found.signal(syscall.SIGUSR1) // the process dies of the first signal that arrives
 	_ = command.Wait()
 	status, ok := command.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() || status.Signal() != syscall.SIGUSR1 {
@@ -38,8 +38,8 @@ func TestNumberThatHasPassedToAnotherProcessIsNotSignalled(t *testing.T) {
 	}
 }
 
-// TestSlowSupervisorIsNotKilled for what only a stopped one does: on a busy machine
-// it may take seconds to notice the end of its command.
+// TestSlowSupervisorIsNotKilled, only a stopped one is: on a busy machine it may
+// take seconds to notice the end of its command.
 func TestSlowSupervisorIsNotKilled(t *testing.T) {
 	command := exec.Command("sleep", "1000")
 	if err := command.Start(); err != nil {
@@ -57,8 +57,8 @@ func TestSlowSupervisorIsNotKilled(t *testing.T) {
 	awaittest.Until(t, "one that is stopped is killed", func() bool { return overdue(waited, isStopped(command.Process.Pid)) })
 }
 
-// TestProcOfAnotherNamespaceIsRefused: descendants that make a session of their own
-// would outlive the leadership unseen.
+// TestProcOfAnotherNamespaceIsRefused: descendants with sessions of their own would
+// outlive the leadership unseen.
 func TestProcOfAnotherNamespaceIsRefused(t *testing.T) {
 	if err := checkProc(procDir); err != nil {
 		t.Errorf("our own: %v", err)

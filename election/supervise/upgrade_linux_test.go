@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestUpgradeUnderAWaitingCandidateChangesNothing: its program is replaced, or removed,
+// TestUpgradeUnderAWaitingCandidateChangesNothing: its program is replaced or removed
 // before it leads.
 func TestUpgradeUnderAWaitingCandidateChangesNothing(t *testing.T) {
 	image, err := os.ReadFile("/proc/self/exe")

@@ -12,8 +12,8 @@ import (
 )
 
 // TestWhatCannotBeStartedForAMomentEndsNoForeverRun: the worker is removed before its
-// new version is there, or guardians end before they begin. The run says so, and goes
-// on when it can.
+// new version is there, or guardians end before they begin. The run reports this, and
+// goes on when it can.
 func TestWhatCannotBeStartedForAMomentEndsNoForeverRun(t *testing.T) {
 	script := []byte("#!/bin/sh\necho acts >> $ACTING\nexec sleep 1000\n")
 	for name, test := range map[string]struct {

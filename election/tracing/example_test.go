@@ -9,7 +9,7 @@ import (
 )
 
 func Example() {
-	spans, _, recorder := recorded() // of a program: tracing.New(otel.GetTracerProvider())
+	spans, _, recorder := recorded() // in a program: tracing.New(otel.GetTracerProvider())
 	elector, err := election.New(electiontest.NewStore(nil), "billing/nightly", election.Options{
 		Once:    true,
 		OnEvent: spans.OnEvent(nil),

@@ -37,7 +37,7 @@ type Spans struct {
 	terms map[term]trace.Span
 }
 
-// term names a leadership.
+// term identifies a leadership.
 type term struct {
 	election string
 	token    election.Token

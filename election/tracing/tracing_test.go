@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-project/conclave/election/tracing"
 )
 
-// recorded are spans with what they are made by.
+// recorded returns spans, their provider, and a recorder of them.
 func recorded() (*tracing.Spans, *trace.TracerProvider, *tracetest.SpanRecorder) {
 	recorder := tracetest.NewSpanRecorder()
 	provider := trace.NewTracerProvider(trace.WithSpanProcessor(recorder))
@@ -78,7 +78,7 @@ func TestSpanTellsTheStoryOfALeadership(t *testing.T) {
 	}
 }
 
-// What a leader does is part of its leadership's span.
+// The leader's work is part of its leadership's span.
 func TestWorkOfTheLeaderIsAChildOfItsSpan(t *testing.T) {
 	spans, provider, recorder := recorded()
 	e, err := election.New(electiontest.NewStore(nil), "jobs", election.Options{Once: true, ID: "a", OnEvent: spans.OnEvent(nil)})

@@ -1,5 +1,5 @@
-// Command config keeps a configuration up to date: it prints /examples/config
-// whenever that changes, and is told, not asked for.
+// Command config keeps a configuration up to date. It prints /examples/config
+// whenever that changes; it is notified, and does not poll.
 //
 //	go run ./cmd/conclave dev                                      # in one terminal
 //	go run ./examples/config                                       # in another
@@ -44,7 +44,7 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 		return err
 	}
 	defer c.Close()
-	// The watch comes first: what changes after the first look is told.
+	// The watch comes first: it reports what changes after the first look.
 	watch, err := c.Watch(ctx, path, zk.WatchPersistent)
 	if err != nil {
 		return err

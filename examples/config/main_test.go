@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// What is changed is printed, though the servers' leader is killed.
+// Changes are printed even if the servers' leader is killed.
 func TestConfigurationIsTold(t *testing.T) {
 	e := conclavetest.Start(t)
 	c := e.Client(t)

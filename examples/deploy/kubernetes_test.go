@@ -26,7 +26,7 @@ import (
 
 const namespace = "billing"
 
-// caller speaks to the API server with one token.
+// caller calls the API server with one token.
 type caller struct {
 	t      testing.TB
 	base   string
@@ -68,8 +68,8 @@ func (c *caller) call(method, path, kind, body string) (int, []byte) {
 	return response.StatusCode, text
 }
 
-// create posts an object, which the server must take as it is, and decodes the
-// answer into the result.
+// create posts an object, which the server must accept unchanged, and decodes
+// the answer into the result.
 func (c *caller) create(path, kind, body string, result any) {
 	c.t.Helper()
 	code, text := c.call(http.MethodPost, path+"?fieldValidation=Strict", kind, body)
@@ -83,7 +83,7 @@ func (c *caller) create(path, kind, body string, result any) {
 	}
 }
 
-// paths of the collections that the manifests fill.
+// paths lists the collections that the manifests fill.
 var paths = map[string]string{
 	"ServiceAccount": "/api/v1/namespaces/" + namespace + "/serviceaccounts",
 	"Role":           "/apis/rbac.authorization.k8s.io/v1/namespaces/" + namespace + "/roles",
@@ -93,7 +93,7 @@ var paths = map[string]string{
 
 var kindLine = regexp.MustCompile(`(?m)^kind: (\w+)$`)
 
-// deployment is what the tests read of one.
+// deployment is the part of a Deployment that the tests read.
 type deployment struct {
 	Spec struct {
 		Template struct {
@@ -102,7 +102,7 @@ type deployment struct {
 	}
 }
 
-// pod is what the tests read of a pod's spec.
+// pod is the part of a pod's spec that the tests read.
 type pod struct {
 	InitContainers, Containers []struct {
 		Command []string
@@ -128,8 +128,8 @@ func (c *caller) apply(file string) deployment {
 	return last
 }
 
-// startBilling returns an API server with the namespace and its rights, and a
-// kubeconfig with those of the service account.
+// startBilling returns an API server with the namespace and its access rules,
+// and a kubeconfig with the rights of the service account.
 func startBilling(t *testing.T) (admin *caller, kubeconfig string) {
 	s := stores.Start(t, "kubernetes")
 	admin = newCaller(t, s)
@@ -155,7 +155,8 @@ current-context: x
 	return admin, kubeconfig
 }
 
-// checkRights holds the service account to Leases of its own namespace.
+// checkRights checks that the service account can only use Leases in its own
+// namespace.
 func checkRights(t *testing.T, pod *caller) {
 	t.Helper()
 	leases := "/apis/coordination.k8s.io/v1/namespaces/" + namespace + "/leases"
@@ -174,8 +175,8 @@ func checkRights(t *testing.T, pod *caller) {
 	}
 }
 
-// template returns what a manifest's pods run, which must be such that a
-// namespace with the strictest rules takes the pod.
+// template returns what the pods of a manifest run. A namespace with the
+// strictest rules must accept such a pod.
 func template(t *testing.T, admin *caller, file string) pod {
 	t.Helper()
 	spec := admin.apply(file).Spec.Template.Spec
@@ -191,7 +192,7 @@ func template(t *testing.T, admin *caller, file string) pod {
 	return p
 }
 
-// container runs a container's command as a process of this machine.
+// container runs the command of a container as a process on this machine.
 type container struct {
 	t       testing.TB
 	command *exec.Cmd
@@ -199,7 +200,7 @@ type container struct {
 	done    chan struct{}
 }
 
-// startContainer replaces paths of the image by paths of this machine.
+// startContainer replaces paths in the image with paths on this machine.
 func startContainer(t testing.TB, kubeconfig, name string, command []string, env map[string]string, paths ...string) *container {
 	t.Helper()
 	binary, err := servers.WithStores(t.Context())
@@ -246,7 +247,8 @@ func (c *container) end(sig syscall.Signal) {
 	}
 }
 
-// killAll ends all processes of the container at once, as its end does.
+// killAll kills all processes of the container at once, as the end of a
+// container does.
 func (c *container) killAll() {
 	c.t.Helper()
 	for _, pid := range append(descendants(c.command.Process.Pid), c.command.Process.Pid) {
@@ -277,7 +279,7 @@ func TestDeploymentRunsTheWorkerInOnePod(t *testing.T) {
 	first := start("billing-1")
 	await(t, "billing-1 leads", func() bool { return has(log, "begin billing-1 ") })
 	start("billing-2")
-	first.end(syscall.SIGTERM) // the pod is deleted
+	first.end(syscall.SIGTERM) // as when the pod is deleted
 	await(t, "billing-2 leads", func() bool { return has(log, "begin billing-2 ") })
 	checkTurns(t, log, "billing-1", "billing-2")
 
@@ -308,7 +310,7 @@ func TestSidecarTellsOnePodThatItLeads(t *testing.T) {
 	leads := func(token string) func() bool {
 		return func() bool {
 			info, err := os.Stat(token)
-			return err == nil && time.Since(info.ModTime()) < 5*time.Second // as the worker asks
+			return err == nil && time.Since(info.ModTime()) < 5*time.Second // the worker's own check
 		}
 	}
 	first, firstToken := start("billing-1")
@@ -320,8 +322,8 @@ func TestSidecarTellsOnePodThatItLeads(t *testing.T) {
 	}
 	await(t, "billing-2 leads", leads(secondToken))
 	third, thirdToken := start("billing-3")
-	// The second container dies with all its processes: nobody is left to
-	// remove the file, and the worker has to see its age.
+	// The second container dies with all its processes. Nobody is left to
+	// remove the file, so the worker has to notice its age.
 	before, err := os.ReadFile(secondToken)
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 )
 
 // scenario is what two hosts go through, each played by a copy of the unit. It
-// runs in namespaces of its own under a systemd of its own, which ends with it.
+// runs in its own namespaces under its own systemd, which ends with it.
 const scenario = `set -eu
 mount -t tmpfs tmpfs /run
 mkdir -p /run/systemd/system /run/user/0
@@ -72,7 +72,7 @@ func TestUnitRunsTheWorkerOnOneHost(t *testing.T) {
 			Replace(string(unit))
 		write(t, environment, "POD_NAME="+name+"\nCONCLAVE_STORE=file://"+dir+"/elections\n")
 		write(t, filepath.Join(dir, "config", "systemd", "user", name+".service"), text)
-		// The file's name is that of the unit, so that it is judged as one.
+		// The file is named like the unit, so that it is checked as a unit.
 		if out, err := exec.Command("systemd-analyze", "verify",
 			filepath.Join(dir, "config", "systemd", "user", name+".service")).CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("systemd-analyze verify (Debian package systemd): %v\n%s", err, out)

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// limit is far above what anything here takes.
+// limit is far longer than anything here takes.
 const limit = time.Minute
 
-// writeWorker writes a worker that notes in the log when it begins and ends,
-// and returns its path.
+// writeWorker writes a worker that logs when it begins and ends, and returns its
+// path.
 func writeWorker(t testing.TB, log string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "worker")
@@ -30,8 +30,8 @@ while :; do sleep 0.05; done
 	return file
 }
 
-// checkTurns holds a log to the order of leaders: tokens grow, and a leader that
-// was told to end has ended before the next one begins.
+// checkTurns checks the order of leaders in a log: tokens grow, and a leader that was
+// told to end has ended before the next one begins.
 func checkTurns(t testing.TB, log string, leaders ...string) {
 	t.Helper()
 	text, err := os.ReadFile(log)
@@ -77,13 +77,13 @@ func await(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// has reports whether the file has a line that begins so.
+// has reports whether the file has a line with this beginning.
 func has(file, line string) bool {
 	text, err := os.ReadFile(file)
 	return err == nil && strings.Contains("\n"+string(text), "\n"+line)
 }
 
-// descendants returns the children of a process, theirs, and so on.
+// descendants returns the children of a process, their children, and so on.
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -92,7 +92,7 @@ func descendants(pid int) []int {
 		if err != nil {
 			continue // it has ended
 		}
-		// The name, in parentheses, may hold anything.
+		// The name, in parentheses, may contain anything.
 		var child, parent int
 		var state string
 		_, _ = fmt.Sscan(string(text), &child)

@@ -2,8 +2,8 @@
 //
 //	go run ./examples/elect            # in two terminals, then kill one
 //
-// Without an argument the election is held on this machine, with no server. With
-// one, such as 127.0.0.1:2181, it is held there.
+// Without an argument, the election is held on this machine, without a server. With
+// an argument, such as 127.0.0.1:2181, it is held on that server.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 		return err
 	}
 	elector, err := election.New(backend, "examples/elect", election.Options{
-		OnEvent: election.LogEvents(slog.Default(), nil), // says why, where no server answers
+		OnEvent: election.LogEvents(slog.Default(), nil), // says why, if no server answers
 	})
 	if err != nil {
 		return err

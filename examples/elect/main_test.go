@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/examples/internal/printed"
 )
 
-// A leader keeps the lead when the servers' leader is killed; when it is stopped
-// the next one leads.
+// A leader keeps the lead when the servers' leader is killed. When it is stopped, the
+// next candidate leads.
 func TestLeadershipIsHandedOver(t *testing.T) {
 	e := conclavetest.Start(t)
 	candidate := func(ctx context.Context, out io.Writer) error { return run(ctx, e.Servers(), out) }

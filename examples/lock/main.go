@@ -1,5 +1,5 @@
-// Command lock holds a lock for a few seconds. Start it several times: they come
-// in the order in which they asked, each with a higher token.
+// Command lock holds a lock for a few seconds. Start it several times: the processes
+// get the lock in the order in which they asked, each with a higher token.
 //
 //	go run ./cmd/conclave dev          # in one terminal
 //	go run ./examples/lock             # in others
@@ -33,7 +33,7 @@ func main() {
 	}
 }
 
-// dialMax is how long to wait for a server.
+// dialMax is how long the program waits for a server.
 const dialMax = 10 * time.Second
 
 func run(ctx context.Context, servers string, hold time.Duration, out io.Writer) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/examples/internal/printed"
 )
 
-// The second has the lock when the first has released it, though the servers'
-// leader is killed meanwhile.
+// The second process gets the lock when the first releases it, even if the
+// servers' leader is killed in between.
 func TestLockGoesFromHandToHand(t *testing.T) {
 	e := conclavetest.Start(t)
 	hold := func(d time.Duration) func(context.Context, io.Writer) error {

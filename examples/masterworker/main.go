@@ -7,18 +7,18 @@
 //	go run ./examples/masterworker worker
 //	go run ./examples/masterworker client "wash the dishes" "sweep the floor"
 //
-// All that is known stands in znodes below /examples/masterworker, so that a new
-// master needs nothing from the old one:
+// Everything that is known is in znodes below /examples/masterworker, so a new master needs nothing
+// from the old one:
 //
 //	tasks/task-0000000007            submitted, and given to nobody
-//	workers/w-8c1f                   ephemeral: there as long as the worker is
+//	workers/w-8c1f                   ephemeral: exists as long as the worker does
 //	assign/w-8c1f/task-0000000007    given to this worker
 //	status/task-0000000007           done, with its result
-//	fence                            the token of the present master
+//	fence                            the token of the current master
 //
-// A task moves from one place to the next in one multi, so it is always in one
-// of them. The master's multis check the fence: a master that was frozen, and
-// wakes up beside its successor, changes nothing any more.
+// A task moves from one place to the next in one multi, so it is always in exactly one of them. The
+// master's multis check the fence: a master that was frozen, and wakes up beside its successor, can
+// change nothing any more.
 //
 // CONCLAVE_SERVERS names other servers: 127.0.0.1:2181,127.0.0.1:2182.
 package main
@@ -59,7 +59,7 @@ func main() {
 	}
 }
 
-// run plays a role; a task takes a worker as long as said.
+// run plays a role. A worker takes the given time for a task.
 func run(ctx context.Context, servers string, args []string, takes time.Duration, out io.Writer) error {
 	role := ""
 	if len(args) > 0 {
@@ -91,7 +91,8 @@ func run(ctx context.Context, servers string, args []string, takes time.Duration
 	return play(c)
 }
 
-// again does something until its answer is not lost with the connection: it may be done twice.
+// again repeats an operation until its answer is not lost with the connection, so the operation may
+// be done twice.
 func again(ctx context.Context, do func() error) error {
 	for {
 		if err := do(); !errors.Is(err, zk.ErrConnectionLoss) || ctx.Err() != nil {
@@ -100,7 +101,7 @@ func again(ctx context.Context, do func() error) error {
 	}
 }
 
-// submit hands tasks in and prints their results.
+// submit submits tasks and prints their results.
 func submit(ctx context.Context, c *client.Client, texts []string, out io.Writer) error {
 	names := make([]string, len(texts))
 	for i, text := range texts {

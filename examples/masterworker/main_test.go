@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A task is done though its worker, its master and the servers' leader die.
+// A task gets done even if its worker, its master and the servers' leader die.
 func TestTaskIsDoneIfAnyDies(t *testing.T) {
 	e := conclavetest.Start(t)
 	play := func(takes time.Duration, args ...string) func(context.Context, io.Writer) error {
@@ -46,7 +46,7 @@ func TestTaskIsDoneIfAnyDies(t *testing.T) {
 	printed.Await(t, customer, "task-0000000000: wash the dishes, done by "+name)
 }
 
-// A master whose successor has claimed the fence gives nothing any more.
+// A master whose successor has claimed the fence can give out no more tasks.
 func TestMasterThatWasReplacedGivesNothing(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	zombie := make(chan error, 1)
@@ -84,7 +84,8 @@ func TestMasterThatWasReplacedGivesNothing(t *testing.T) {
 	}
 }
 
-// A server that ends takes no client with it, which would read no more results.
+// When a server ends, its clients must not end too, because then they would
+// read no more results.
 func TestLostAnswerEndsNoClient(t *testing.T) {
 	lost := fmt.Errorf("delete: %w", zk.ErrConnectionLoss)
 	for _, last := range []error{nil, zk.ErrNoNode} {

@@ -29,7 +29,7 @@ func master(ctx context.Context, c *client.Client, servers string, out io.Writer
 	fmt.Fprintln(out, "waiting to be master")
 	return elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		fmt.Fprintf(out, "master with token %d\n", lead.Token())
-		// The first thing: from here on no earlier master changes anything.
+		// This comes first: from here on, no earlier master can change anything.
 		fenced, err := znode.Claim(ctx, c, guard, lead.Token(), nil)
 		if err != nil {
 			return err
@@ -46,7 +46,7 @@ type giver struct {
 }
 
 // serve looks at everything again whenever something has changed. What it does
-// depends on nothing but the znodes, so it is also how a new master recovers.
+// depends only on the znodes, so this is also how a new master recovers.
 func (g *giver) serve(ctx context.Context) error {
 	watch, err := g.client.Watch(ctx, root, zk.WatchPersistentRecursive)
 	if err != nil {
@@ -72,10 +72,11 @@ func (g *giver) serve(ctx context.Context) error {
 	}
 }
 
-// takeBack makes tasks of dead workers tasks of nobody, and returns how many
-// tasks each living worker has.
+// takeBack takes tasks back from dead workers, and returns how many tasks each living
+// worker has.
 func (g *giver) takeBack(ctx context.Context) (map[string]int, error) {
-	// In this order: a process that has a place for tasks was a worker at that moment.
+	// The order matters: a process that has a place for tasks was a worker at that
+	// moment.
 	known, _, err := g.client.Children(ctx, assign)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func (g *giver) takeBack(ctx context.Context) (map[string]int, error) {
 	return load, nil
 }
 
-// give gives each task that nobody has to the worker with the fewest.
+// give gives each open task to the worker with the fewest tasks.
 func (g *giver) give(ctx context.Context, load map[string]int) error {
 	open, _, err := g.client.Children(ctx, tasks)
 	if err != nil {
@@ -128,8 +129,8 @@ func (g *giver) give(ctx context.Context, load map[string]int) error {
 	return nil
 }
 
-// move moves a znode in one transaction, unless somebody has changed something
-// there meanwhile: then there is an event, and another look.
+// move moves a znode in one transaction, unless somebody has changed something there
+// in the meantime: then there is an event, and serve looks again.
 func (g *giver) move(ctx context.Context, source, target string) error {
 	data, _, err := g.client.Get(ctx, source)
 	if err == nil {
@@ -141,15 +142,16 @@ func (g *giver) move(ctx context.Context, source, target string) error {
 	return err
 }
 
-// overtaken reports whether something is not where it was a moment ago, or may not
-// be, because the answer to a write was lost with the connection. The watch
-// reports either.
+// overtaken reports whether something is not where it was a moment ago, or may not be
+// there because the answer to a write was lost with the connection. The watch reports
+// both.
 func overtaken(err error) bool {
 	return errors.Is(err, zk.ErrNoNode) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNotEmpty) ||
 		errors.Is(err, zk.ErrConnectionLoss)
 }
 
-// idlest returns the worker with the fewest tasks, the first by name of several.
+// idlest returns the worker with the fewest tasks. If there are several, it returns
+// the first by name.
 func idlest(load map[string]int) string {
 	best := ""
 	for worker, n := range load {

@@ -14,12 +14,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// worker does what it is given, one task after the other.
+// worker does the tasks that it is given, one after the other.
 func worker(ctx context.Context, c *client.Client, takes time.Duration, out io.Writer) error {
 	var random [4]byte
 	_, _ = rand.Read(random[:])
 	name := "w-" + hex.EncodeToString(random[:])
-	// Both at once: what is given to a worker that is not there is taken back.
+	// Both are created at once: tasks that are given to a worker that does not
+	// exist are taken back.
 	if _, err := c.Multi(ctx,
 		client.CreateOp(assign+"/"+name, nil, client.CreateOptions{}),
 		client.CreateOp(workers+"/"+name, nil, client.CreateOptions{Mode: zk.Ephemeral})); err != nil {
@@ -29,7 +30,7 @@ func worker(ctx context.Context, c *client.Client, takes time.Duration, out io.W
 	for {
 		given, _, watch, err := c.ChildrenW(ctx, assign+"/"+name)
 		if err != nil {
-			return err // without its place it is not a worker any more
+			return err // without its place, it is no longer a worker
 		}
 		if len(given) > 0 {
 			watch.Close()
@@ -49,7 +50,7 @@ func worker(ctx context.Context, c *client.Client, takes time.Duration, out io.W
 }
 
 // do does one task. Its result counts only if the task is still this worker's:
-// if the worker was taken for dead, another one has it now.
+// if the worker was taken for dead, another worker has the task now.
 func do(ctx context.Context, c *client.Client, worker, task string, takes time.Duration, out io.Writer) error {
 	path := assign + "/" + worker + "/" + task
 	text, _, err := c.Get(ctx, path)
@@ -69,7 +70,7 @@ func do(ctx context.Context, c *client.Client, worker, task string, takes time.D
 	switch {
 	case errors.Is(err, zk.ErrNoNode):
 		fmt.Fprintf(out, "%s was taken away\n", task)
-	case errors.Is(err, zk.ErrConnectionLoss): // perhaps done: it is found again if not
+	case errors.Is(err, zk.ErrConnectionLoss): // perhaps it is done; if not, it is found again
 	default:
 		return err
 	}

@@ -1,11 +1,12 @@
-// Command partition owns some of twelve partitions; all that are started own each
-// of them once, evenly. Start it several times, and stop some.
+// Command partition owns some of twelve partitions. Together, all running processes
+// own each partition once, evenly divided. Start it several times, and stop some of
+// them.
 //
 //	go run ./cmd/conclave dev          # in one terminal
 //	go run ./examples/partition        # in others
 //
-// Interrupt hands the partitions over before the process ends. An argument names
-// other servers: 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183.
+// When interrupted, it hands its partitions over before the process ends. An argument
+// names other servers: 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183.
 package main
 
 import (
@@ -50,7 +51,7 @@ func run(ctx context.Context, servers, id string, out io.Writer) error {
 		},
 		Election: election.Options{
 			ID: id, Lease: 5 * time.Second,
-			OnEvent: election.LogEvents(slog.Default(), nil), // says why, where no server answers
+			OnEvent: election.LogEvents(slog.Default(), nil), // says why, if no server answers
 		},
 	})
 	if err != nil {
@@ -59,7 +60,7 @@ func run(ctx context.Context, servers, id string, out io.Writer) error {
 	defer context.AfterFunc(ctx, member.Leave)()
 	return member.Run(context.WithoutCancel(ctx), func(ctx context.Context, p int, lead election.Leadership) error {
 		fmt.Fprintf(out, "%s owns %d with token %d\n", id, p, lead.Token())
-		<-ctx.Done() // the work; the token goes with all that it writes
+		<-ctx.Done() // the work; pass the token along with everything that it writes
 		fmt.Fprintf(out, "%s releases %d\n", id, p)
 		return nil
 	})

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/examples/internal/printed"
 )
 
-// Two members own six partitions each; when one is interrupted the other owns
+// Two members own six partitions each. When one is interrupted, the other owns
 // all twelve. The servers' leader is killed in between.
 func TestPartitionsMove(t *testing.T) {
 	e := conclavetest.Start(t)

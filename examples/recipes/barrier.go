@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/client/recipes"
 )
 
-// Migrate keeps everybody else waiting until a migration has ended well.
+// Migrate keeps everybody else waiting until a migration has succeeded.
 func Migrate(ctx context.Context, c *client.Client, migrate func() error) error {
 	barrier := recipes.NewBarrier(c, "/barriers/migration", recipes.Options{})
 	if err := barrier.Raise(ctx); err != nil {
@@ -19,7 +19,7 @@ func Migrate(ctx context.Context, c *client.Client, migrate func() error) error 
 	return barrier.Lower(ctx)
 }
 
-// AfterMigration waits until no migration is under way.
+// AfterMigration waits until no migration is in progress.
 func AfterMigration(ctx context.Context, c *client.Client) error {
 	return recipes.NewBarrier(c, "/barriers/migration", recipes.Options{}).Wait(ctx)
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/conclave-project/conclave/client/cache"
 )
 
-// Configure calls set with every setting, and again with each that changes.
+// Configure calls set with every setting, and again with each setting that
+// changes.
 func Configure(ctx context.Context, c *client.Client, set func(path, value string)) error {
 	config, err := cache.New(ctx, c, "/config/shop", cache.Options{})
 	if err != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Join makes this instance a member, for as long as the session of its client lives.
+// Join makes this instance a member for as long as its client's session lives.
 func Join(ctx context.Context, c *client.Client, name, address string) error {
 	_, _, err := c.CreateAll(ctx, "/groups/workers/"+name, []byte(address), client.CreateOptions{Mode: zk.Ephemeral})
 	return err
 }
 
-// Members calls changed with the names of the members, now and whenever one comes or goes.
+// Members calls changed with the names of the members, now and whenever a member comes or goes.
 func Members(ctx context.Context, c *client.Client, changed func(names []string)) error {
 	group, err := cache.New(ctx, c, "/groups/workers", cache.Options{})
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Lead works whenever this instance leads, until ctx ends. The address is for those who look for
+// Lead works whenever this instance leads, until ctx ends. The address is for clients that look for
 // the leader.
 func Lead(ctx context.Context, store election.Backend, address string, work func(context.Context, election.Token) error) error {
 	elector, err := election.New(store, "shop/orders", election.Options{Metadata: []byte(address)})

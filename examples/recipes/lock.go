@@ -8,7 +8,8 @@ import (
 	"github.com/conclave-project/conclave/client/recipes"
 )
 
-// Locked does something while nobody else does. Those who wait come in the order of their coming.
+// Locked does something while nobody else does. Waiters get the lock in the order in which they
+// came.
 func Locked(ctx context.Context, c *client.Client, do func(context.Context, *recipes.Held) error) error {
 	held, err := recipes.NewLock(c, "/locks/report", recipes.Options{}).Acquire(ctx)
 	if err != nil {
@@ -20,7 +21,7 @@ func Locked(ctx context.Context, c *client.Client, do func(context.Context, *rec
 	return errors.Join(err, held.Release(context.WithoutCancel(ctx)))
 }
 
-// Store writes only while the lock is held: the servers look, in the same transaction.
+// Store writes only while the lock is held: the servers check that in the same transaction.
 func Store(ctx context.Context, held *recipes.Held, report []byte) error {
 	_, err := held.Multi(ctx, client.SetOp("/report", report, -1))
 	return err

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 )
 
-// codeOf says for each page with Go in it in which files that is; a test compiles or runs them.
+// codeOf lists the files that contain the Go code of each page; a test compiles or runs them.
 var codeOf = map[string][]string{
 	"docs/recipes.md": {"*.go", "../masterworker/*.go"},
 	"README.md":       {"pages_test.go"},
@@ -24,8 +24,8 @@ var codeOf = map[string][]string{
 
 var goBlock = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// TestCodeOnThePagesIsThatOfFunctionsThatRun: the lines of each block are in one function, in their order.
-// What a page leaves out between them are checks of errors.
+// TestCodeOnThePagesIsThatOfFunctionsThatRun checks that the lines of each block are in one
+// function, in the same order. The lines that a page leaves out in between are error checks.
 func TestCodeOnThePagesIsThatOfFunctionsThatRun(t *testing.T) {
 	for page, patterns := range codeOf {
 		text, err := os.ReadFile(filepath.Join("../..", page))
@@ -58,7 +58,7 @@ func TestCodeOnThePagesIsThatOfFunctionsThatRun(t *testing.T) {
 	}
 }
 
-// shows reports whether a block has lines of one of these functions, in their order.
+// shows reports whether one of these functions has the lines of a block, in the same order.
 func shows(block string, functions []string) bool {
 	for _, function := range functions {
 		rest := strings.Split(strings.TrimSpace(block), "\n")
@@ -100,7 +100,7 @@ func readme(ctx context.Context, work func(context.Context, uint64) error) error
 	return err
 }
 
-// connect is what docs/recipes.md begins with.
+// connect is the code with which docs/recipes.md begins.
 func connect(ctx context.Context) (*client.Client, election.Backend, error) {
 	c, err := client.Dial(ctx, "127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183", client.Options{})
 	if err != nil {
@@ -110,7 +110,7 @@ func connect(ctx context.Context) (*client.Client, election.Backend, error) {
 	return c, store, err
 }
 
-// TestWhatIsNotReachedIsSaid: the code of the pages has names of servers that are not here.
+// TestWhatIsNotReachedIsSaid runs the pages' code, which names servers that do not exist here.
 func TestWhatIsNotReachedIsSaid(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -122,7 +122,7 @@ func TestWhatIsNotReachedIsSaid(t *testing.T) {
 	}
 }
 
-// TestReadmeOfConclavetest runs what README.md says of package conclavetest.
+// TestReadmeOfConclavetest runs what README.md says about package conclavetest.
 func TestReadmeOfConclavetest(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(3))
 	c := e.Client(t) // or any ZooKeeper client on e.Servers()

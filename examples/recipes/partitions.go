@@ -7,7 +7,8 @@ import (
 	"github.com/conclave-project/conclave/election/partition"
 )
 
-// Own works on some of twelve partitions: all instances together own each of them once.
+// Own works on some of twelve partitions. Together, all instances own each partition
+// once.
 func Own(ctx context.Context, store election.Backend, work func(ctx context.Context, partition int, token election.Token) error) error {
 	member, err := partition.New(store, "shop/orders", partition.Options{Partitions: 12})
 	if err != nil {

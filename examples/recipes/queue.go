@@ -12,7 +12,7 @@ func Send(ctx context.Context, c *client.Client, letter []byte) error {
 	return recipes.NewQueue(c, "/queues/mail", recipes.Options{}).Put(ctx, letter)
 }
 
-// Deliver takes letters out, each by one of those who take, and waits where there is none.
+// Deliver takes letters out, and waits if there is none. Each letter goes to one of the receivers.
 func Deliver(ctx context.Context, c *client.Client, deliver func(letter []byte)) error {
 	queue := recipes.NewQueue(c, "/queues/mail", recipes.Options{})
 	for {

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 )
 
-// patience is far above what any of this takes.
+// patience is far longer than any of this takes.
 const patience = time.Minute
 
 func within(t *testing.T) context.Context {
@@ -25,8 +25,9 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// beside runs what ends with the test, and returns a stop that waits for it. What it uses is
-// made before it: a client that is made later is closed before it ends.
+// beside runs a function that ends with the test, and returns a stop that waits for it. Create what
+// the function uses before calling beside: a client that is created later is closed before the
+// function ends.
 func beside(t *testing.T, f func(ctx context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(within(t))
 	ended := make(chan error, 1)
@@ -53,7 +54,7 @@ func next[T any](t *testing.T, values <-chan T) (value T) {
 	return value
 }
 
-// until waits for a value that is so.
+// until waits for a value for which so returns true.
 func until[T any](t *testing.T, values <-chan T, so func(T) bool) {
 	t.Helper()
 	for !so(next(t, values)) {
@@ -303,7 +304,8 @@ func TestEachPartitionIsOwned(t *testing.T) {
 	}
 }
 
-// TestATransactionHasOneOutcome: that of the votes, of a vote that never came, and of two who decide.
+// TestATransactionHasOneOutcome covers an outcome decided by the votes, by a vote that never came,
+// and by two deciders.
 func TestATransactionHasOneOutcome(t *testing.T) {
 	e := conclavetest.Start(t)
 	c := e.Client(t)
@@ -333,7 +335,7 @@ func TestATransactionHasOneOutcome(t *testing.T) {
 				t.Errorf("%s: %q, want %q: %v", test.transaction, outcome, test.want, err)
 			}
 		}
-		if test.second == "" { // it wakes up too late, and would have said yes
+		if test.second == "" { // it wakes up too late, and would have voted yes
 			participate("payment", "yes")
 		}
 		for range 2 {
@@ -342,7 +344,7 @@ func TestATransactionHasOneOutcome(t *testing.T) {
 			}
 		}
 	}
-	// One who was started again has its older vote.
+	// A participant that was restarted is bound by its earlier vote.
 	if outcome, err := Vote(within(t), c, "/transactions/1", "stock", "no"); err != nil || outcome != "commit" {
 		t.Error(outcome, err)
 	}

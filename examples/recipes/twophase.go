@@ -9,8 +9,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Vote writes down what a participant can do, yes or no, and waits for the outcome. One that has said yes
-// has written down before what it needs to do so, and is bound by the outcome, however late.
+// Vote writes down what a participant can do, yes or no, and waits for the outcome. A participant
+// that votes yes must first have written down what it needs to commit, and is bound by the outcome,
+// however late it comes.
 func Vote(ctx context.Context, c *client.Client, transaction, name, vote string) (outcome string, err error) {
 	_, _, err = c.CreateAll(ctx, transaction+"/votes/"+name, []byte(vote), client.CreateOptions{})
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) { // it had voted before it was started again
@@ -19,8 +20,8 @@ func Vote(ctx context.Context, c *client.Client, transaction, name, vote string)
 	return await(ctx, c, transaction+"/outcome")
 }
 
-// Decide waits for the votes, as long as patience says, and decides. Anybody may call it, and several
-// may at once: the first outcome that is written is the outcome.
+// Decide waits for the votes, at most for the given patience, and decides. Anybody may call it,
+// even several at once: the first outcome that is written is the outcome.
 func Decide(ctx context.Context, c *client.Client, patience time.Duration, transaction string, participants ...string) (outcome string, err error) {
 	patient, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -37,7 +38,7 @@ func Decide(ctx context.Context, c *client.Client, patience time.Duration, trans
 	return await(ctx, c, transaction+"/outcome")
 }
 
-// await waits until a znode is there, and returns its data.
+// await waits until a znode exists, and returns its data.
 func await(ctx context.Context, c *client.Client, path string) (string, error) {
 	for {
 		_, exists, watch, err := c.ExistsW(ctx, path)

@@ -1,14 +1,15 @@
-// Command workers is a master and its workers in one program: every process
-// works on the tasks that it is given, and the leader gives them. Start it several
-// times and stop some of them: the tasks move to those that are left.
+// Command workers is a master and its workers in one program: every process works on
+// the tasks that it is given, and the leader gives them out. Start it several times
+// and stop some of the processes: the tasks move to the ones that are left.
 //
 //	go run ./cmd/conclave dev          # in one terminal
 //	go run ./examples/workers          # in others
 //
-// Workers are ephemeral znodes below /examples/workers/members. The leader writes
-// to each, below /examples/workers/given, which of the twelve tasks are its own. It
-// writes through a fence: what a leader that was replaced meanwhile writes is refused.
-// An argument names other servers: 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183.
+// Workers are ephemeral znodes below /examples/workers/members. Below
+// /examples/workers/given, the leader writes for each worker which of the twelve
+// tasks are its own. It writes through a fence: if it has been replaced in the
+// meantime, its writes are refused. An argument names other servers:
+// 127.0.0.1:2181,127.0.0.1:2182,127.0.0.1:2183.
 package main
 
 import (
@@ -75,11 +76,11 @@ func run(ctx context.Context, servers string, out io.Writer) error {
 	go func() { ended <- work(ctx, c, name, out) }()
 	err = <-ended
 	cancel()
-	<-ended // so that another one need not wait for the lease
+	<-ended // so that nobody has to wait for the lease
 	return err
 }
 
-// lead deals the tasks out again whenever the members change, while it leads.
+// lead deals out the tasks again whenever the members change, while it leads.
 func lead(ctx context.Context, c *client.Client, servers, name string, out io.Writer) error {
 	backend, err := zookeeper.New(servers, zookeeper.Options{})
 	if err != nil {
@@ -92,7 +93,7 @@ func lead(ctx context.Context, c *client.Client, servers, name string, out io.Wr
 	}
 	return elector.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 		fmt.Fprintf(out, "%s deals the tasks out, token %d\n", name, lead.Token())
-		// The first thing: from here on no earlier leader gives anything.
+		// This comes first: from here on, no earlier leader can give out tasks.
 		fenced, err := znode.Claim(ctx, c, guard, lead.Token(), nil)
 		if err != nil {
 			return err
@@ -104,7 +105,7 @@ func lead(ctx context.Context, c *client.Client, servers, name string, out io.Wr
 			}
 			if err := deal(ctx, c, fenced, names); errors.Is(err, zk.ErrConnectionLoss) {
 				watch.Close()
-				continue // perhaps done: to give the same again changes nothing
+				continue // perhaps it is done: giving the same again changes nothing
 			} else if err != nil {
 				return err
 			}
@@ -117,7 +118,7 @@ func lead(ctx context.Context, c *client.Client, servers, name string, out io.Wr
 	})
 }
 
-// deal gives each worker its share, and takes away what was given to those that are gone.
+// deal gives each worker its share, and takes away what workers had that are gone.
 func deal(ctx context.Context, c *client.Client, fenced *znode.Guard, names []string) error {
 	slices.Sort(names)
 	for i, worker := range names {
@@ -170,7 +171,7 @@ func work(ctx context.Context, c *client.Client, name string, out io.Writer) err
 	}
 }
 
-// put writes a znode, which may be there or not.
+// put writes a znode, which need not exist yet.
 func put(ctx context.Context, fenced *znode.Guard, path, text string) error {
 	_, err := fenced.Multi(ctx, client.SetOp(path, []byte(text), -1))
 	if errors.Is(err, zk.ErrNoNode) {

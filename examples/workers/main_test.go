@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/examples/internal/printed"
 )
 
-// When one of two workers is stopped the other one gets all the tasks.
+// When one of two workers is stopped, the other gets all the tasks.
 func TestTasksMoveToThoseThatAreLeft(t *testing.T) {
 	e := conclavetest.Start(t)
 	worker := func(ctx context.Context, out io.Writer) error { return run(ctx, e.Servers(), out) }
@@ -46,7 +46,7 @@ func TestTasksMoveToThoseThatAreLeft(t *testing.T) {
 	}
 }
 
-// A leader whose successor has claimed the fence gives nothing any more.
+// A leader whose successor has claimed the fence can give out no more tasks.
 func TestLeaderThatWasReplacedGivesNothing(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	zombie := make(chan error, 1)
@@ -54,14 +54,14 @@ func TestLeaderThatWasReplacedGivesNothing(t *testing.T) {
 		zombie <- run(ctx, e.Servers(), out)
 		return nil
 	})
-	printed.Await(t, first, "works on 0 1 2 3 4 5 6 7 8 9 10 11") // it has claimed the fence
+	printed.Await(t, first, "works on 0 1 2 3 4 5 6 7 8 9 10 11") // so it has claimed the fence
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	if _, err := znode.Claim(ctx, e.Client(t), guard, math.MaxInt64, nil); err != nil {
 		t.Fatal(err)
 	}
 	second, _ := printed.Lines(t, func(ctx context.Context, out io.Writer) error {
-		_ = run(ctx, e.Servers(), out) // it is refused as well, when it leads
+		_ = run(ctx, e.Servers(), out) // it is refused too, once it leads
 		return nil
 	})
 	printed.Await(t, second, "here as")

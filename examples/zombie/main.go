@@ -1,13 +1,14 @@
-// Command zombie counts in a file while it leads, and shows what becomes of a
-// leader that was frozen: it never looks whether it still leads, as many programs
-// do not at the wrong moment, and the file refuses it all the same.
+// Command zombie counts in a file while it leads, and shows what happens to a leader
+// that was frozen. It never checks whether it still leads, as many programs fail to
+// do at the wrong moment, and yet the file refuses its write.
 //
 //	go run ./cmd/conclave dev                    # in one terminal
 //	go run ./examples/zombie /tmp/count          # in two others
 //
-// Freeze the one that counts with Ctrl-Z. After some seconds the other one counts
-// on. Then wake the first with fg: its next write is refused, and no number was
-// lost. CONCLAVE_SERVERS names other servers: 127.0.0.1:2181,127.0.0.1:2182.
+// Freeze the process that counts with Ctrl-Z. After some seconds, the other one
+// continues counting. Then wake the first one with fg: its next write is refused, and
+// no number was lost. CONCLAVE_SERVERS names other servers:
+// 127.0.0.1:2181,127.0.0.1:2182.
 package main
 
 import (
@@ -57,7 +58,7 @@ func run(ctx context.Context, servers, path string, lease, pause time.Duration, 
 	fmt.Fprintln(out, "waiting")
 	return elector.Run(ctx, func(leading context.Context, lead election.Leadership) error {
 		fmt.Fprintf(out, "leads with token %d\n", lead.Token())
-		err := count(ctx, file, lead, pause, out) // not with the context that would tell
+		err := count(ctx, file, lead, pause, out) // not with leading, which would end in time
 		if errors.Is(err, fence.ErrStale) {
 			fmt.Fprintf(out, "refused: %v\n", err)
 			<-leading.Done()
@@ -67,7 +68,7 @@ func run(ctx context.Context, servers, path string, lease, pause time.Duration, 
 	})
 }
 
-// count reads the file once, and from then on assumes that nobody else writes.
+// count reads the file once, and then assumes that nobody else writes.
 func count(ctx context.Context, file *fence.File, lead election.Leadership, pause time.Duration, out io.Writer) error {
 	n := 0
 	_, err := file.Update(ctx, lead.Token(), func(old []byte) ([]byte, error) {

@@ -23,13 +23,14 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// lease is that of the test, pause the time between two numbers.
+// lease is the lease of the test, pause the time between two numbers.
 const (
 	lease = time.Second
 	pause = 2 * time.Millisecond
 )
 
-// childEnv makes the test binary the program: servers and file.
+// childEnv makes the test binary run the program. It contains the servers and the
+// file.
 const childEnv = "CONCLAVE_ZOMBIE_TEST"
 
 func TestMain(m *testing.M) {
@@ -45,16 +46,16 @@ func TestMain(m *testing.M) {
 // process is one candidate.
 type process struct {
 	command *exec.Cmd
-	token   election.Token // with which it counted last
-	refused int            // how often it was a zombie
+	token   election.Token // of its last number
+	refused int            // how often it was refused as a zombie
 }
 
-// story is what all processes have printed.
+// story is everything that the processes have printed.
 type story struct {
 	mu      sync.Mutex
 	changed chan struct{}
 	counted int      // numbers that were acknowledged
-	leader  *process // who counted last
+	leader  *process // the last one that counted
 	leads   election.Token
 	leaders int
 	wrong   []string
@@ -83,10 +84,10 @@ func (s *story) tell(p *process, line string) {
 	s.changed = make(chan struct{})
 }
 
-// patience is how long a test waits for what must come.
+// patience is how long a test waits for what must happen.
 const patience = 2 * time.Minute
 
-// await waits until something is so.
+// await waits until a condition holds.
 func (s *story) await(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	late := time.After(patience)
@@ -122,8 +123,9 @@ func (s *story) start(t *testing.T, servers, path string, group *sync.WaitGroup)
 	return p
 }
 
-// scenario-E01 on real processes: the leader is frozen at random until another one leads,
-// and goes on counting when it wakes. Each number was counted once.
+// This is scenario-E01 on real processes: the leader is frozen at random until
+// another process leads, and goes on counting when it wakes. Each number must have
+// been counted once.
 func TestFrozenLeadersLoseNoNumber(t *testing.T) {
 	const freezes = 4
 	e := conclavetest.Start(t)
@@ -146,18 +148,18 @@ func TestFrozenLeadersLoseNoNumber(t *testing.T) {
 	if _, errScan := fmt.Sscan(string(content.Data), &n); err != nil || errScan != nil {
 		t.Fatal(err, errScan)
 	}
-	// The last write of a process that was killed may not have been told.
+	// The last write of a process that was killed may not have been reported.
 	if lost := s.counted - n; lost > 0 || lost < -1 || len(s.wrong) > 0 {
 		t.Errorf("the file says %d, %d were counted; %q", n, s.counted, s.wrong)
 	}
 	t.Logf("%d numbers, %d leaders", n, s.leaders)
 }
 
-// freeze makes a zombie of the one that counts, and sees it refused.
+// freeze makes a zombie of the process that counts, and sees it refused.
 func (s *story) freeze(t *testing.T) {
 	t.Helper()
 	var zombie *process
-	var frozen process // the same, as it was
+	var frozen process // a copy of the zombie from before
 	counted := -1
 	s.await(t, "some numbers", func() bool {
 		if counted < 0 {
@@ -172,8 +174,8 @@ func (s *story) freeze(t *testing.T) {
 	if err := frozen.command.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	// A zombie that was frozen within a write holds the lock of the file, and its
-	// successor leads, but counts only when it is back.
+	// If a zombie was frozen within a write, it holds the lock of the file. Its
+	// successor leads, but can count only when the zombie is awake again.
 	s.await(t, "the next leader", func() bool { return s.leads > frozen.token })
 	if err := frozen.command.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)

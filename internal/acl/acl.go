@@ -1,7 +1,7 @@
-// Package acl holds access control lists so that a question costs the same however
-// long a list is. A request may bring a list of forty thousand entries, and another one
-// ask as often what it permits: while the tree is locked, or on the one goroutine that
-// decides.
+// Package acl holds access control lists in a form in which a permission check costs
+// the same however long the list is. One request may set a list of forty thousand
+// entries, and another may check it as many times, while the tree is locked or on the
+// only goroutine that decides writes.
 package acl
 
 import (
@@ -12,15 +12,16 @@ import (
 )
 
 // List is an access control list. It is never changed, and may be used by many
-// goroutines. The zero List has no entries, and keeps nobody out.
+// goroutines. The zero List has no entries and permits everything to everybody.
 type List struct {
 	entries []zk.ACL
-	bytes   int    // of their texts
-	long    *index // of a list with more entries than entriesShort
+	bytes   int    // length of all texts
+	long    *index // only if there are more entries than entriesShort
 }
 
-// entriesShort is how many entries are looked at sooner than looked up. Each is compared
-// with each identity of a connection, and a request may ask fifty thousand times.
+// entriesShort is up to how many entries a scan is faster than an index. A scan compares
+// each entry with each identity of a connection, and a request may make fifty thousand
+// checks.
 const entriesShort = 2
 
 // index is what a long list permits each identity.
@@ -28,7 +29,7 @@ type index struct {
 	exact    map[zk.Identity]zk.Perms
 	schemes  map[string]zk.Perms
 	networks map[netip.Prefix]zk.Perms
-	lengths  []int // of the networks, each once
+	lengths  []int // the distinct prefix lengths of the networks
 }
 
 // New returns a list of entries, which must not be changed any more.
@@ -81,8 +82,8 @@ func (l List) Questions() int {
 	return max(1, len(l.long.lengths))
 }
 
-// Grants returns what the list lets an identity do, by the entries of its own scheme. An
-// address meets the networks that it belongs to, any other identity itself.
+// Grants returns what the entries of an identity's own scheme let it do. An address
+// matches the networks that it belongs to; any other identity matches only itself.
 func (l List) Grants(who zk.Identity) zk.Perms {
 	if who.Scheme == "ip" {
 		return l.grantsAddress(who.ID)
@@ -141,7 +142,7 @@ func (l List) grantsAddress(text string) zk.Perms {
 	return perms
 }
 
-// parseAddress returns the address of a connection, an invalid one if text is none.
+// parseAddress returns the address of a connection, or an invalid one if text is not an address.
 func parseAddress(text string) netip.Addr {
 	address, err := netip.ParseAddr(text)
 	if err != nil {

@@ -13,7 +13,7 @@ func entry(perms zk.Perms, scheme, id string) zk.ACL {
 	return zk.ACL{Perms: perms, Identity: zk.Identity{Scheme: scheme, ID: id}}
 }
 
-// A long list answers as a short one does, entry by entry.
+// A long list grants what its entries, checked one by one, grant.
 func TestLongListGrantsWhatItsEntriesGrant(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	address := func() string {
@@ -77,7 +77,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// An address of IPv4 comes as such, also where IPv6 carries it.
+// An IPv4 address is always given as IPv4, even if IPv6 carries it.
 func TestCarriedAddressesAreANetworkOfNobody(t *testing.T) {
 	network, ok := ParseNetwork("::ffff:102:304/0")
 	if !ok || network.Contains(parseAddress("1.2.3.4")) || network.Contains(parseAddress("::ffff:1.2.3.4")) {
@@ -85,7 +85,7 @@ func TestCarriedAddressesAreANetworkOfNobody(t *testing.T) {
 	}
 }
 
-// What a question costs does not depend on the length of the list.
+// The cost of a check does not depend on the length of the list.
 func BenchmarkGrants(b *testing.B) {
 	for _, n := range []int{1, 10, 100, 40_000} {
 		all := []zk.ACL{entry(zk.PermRead, "world", "anyone")}
@@ -101,8 +101,8 @@ func BenchmarkGrants(b *testing.B) {
 	}
 }
 
-// TestShortListsAreShort: an entry of a short list is compared with each identity, one of a
-// long list is looked up, and a request may ask fifty thousand times.
+// TestShortListsAreShort: a short list is scanned for each identity, a long one has an
+// index, and a request may make fifty thousand checks.
 func TestShortListsAreShort(t *testing.T) {
 	var entries []zk.ACL
 	for i := range 4 {

@@ -8,8 +8,8 @@ import (
 )
 
 // ParseNetwork reads an entry of the scheme "ip" as Apache's server does: an address, or an address
-// with a number of leading bits. The bits after them do not count. One of IPv4 that IPv6 carries is one
-// of IPv6 here, which no connection has.
+// with a number of leading bits. The bits after those do not count. An IPv4-mapped IPv6 address is
+// taken as IPv6, so it matches no connection.
 func ParseNetwork(entry string) (netip.Prefix, bool) {
 	text, prefix, hasPrefix := strings.Cut(entry, "/")
 	address, err := addressOf(text)
@@ -47,7 +47,8 @@ func addressOf(text string) (netip.Addr, error) {
 	return netip.AddrFrom4(address), nil
 }
 
-// addressOf6 reads eight groups, of which one :: stands for any that are 0. None has dots.
+// addressOf6 reads eight groups; one :: may stand for any number of groups that are 0. Dotted
+// notation is not accepted.
 func addressOf6(text string) (netip.Addr, error) {
 	const groups = 8
 	head, tail, short := strings.Cut(text, "::")
@@ -69,7 +70,7 @@ func addressOf6(text string) (netip.Addr, error) {
 	return netip.AddrFrom16(address), nil
 }
 
-// groupsOf splits one side of a ::, which may have none.
+// groupsOf splits one side of a ::, which may be empty.
 func groupsOf(text string, whole bool) []string {
 	if text == "" && !whole {
 		return nil
@@ -95,7 +96,8 @@ func AppendAddress(b []byte, address netip.Addr) []byte {
 	return b
 }
 
-// WriteAddress writes the address of a connection so, with its zone; what is none stays.
+// WriteAddress writes the address of a connection in that form, with its zone. A text that is not
+// an address is returned unchanged.
 func WriteAddress(text string) string {
 	address, err := netip.ParseAddr(text)
 	if err != nil {

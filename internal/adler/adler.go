@@ -1,10 +1,11 @@
-// Package adler is the checksum Adler-32 (RFC 1950, section 8.2) that ZooKeeper's files have
-// over each transaction and each snapshot.
+// Package adler computes Adler-32 (RFC 1950, section 8.2), the checksum of each transaction
+// and each snapshot in ZooKeeper's files.
 //
-// It gives what hash/adler32 gives, in half of the time: that one takes a byte at a
-// time, and a snapshot spent a third of its time there. What always holds:
+// It gives the same results as hash/adler32 in half the time. The standard library
+// works byte by byte, and took a third of the time of a snapshot. What always
+// holds:
 //
-//	adler-A1  A sum is that of hash/adler32, however the bytes come in parts.
+//	adler-A1  A sum equals that of hash/adler32, however the bytes are split into parts.
 package adler
 
 import "encoding/binary"
@@ -12,23 +13,23 @@ import "encoding/binary"
 const (
 	// modulus is the largest prime below 65536.
 	modulus = 65521
-	// groupBytes is how many bytes are summed in lanes of 16 bits: of one more, eight bytes
-	// of 255 could be too much for a lane.
+	// groupBytes is how many bytes are summed in 16-bit lanes. Another eight bytes of 255
+	// could overflow a lane.
 	groupBytes = 23 * 8
-	// reduceBytes is how many bytes are summed before both sums are reduced. They have space
-	// for far more.
+	// reduceBytes is how many bytes are summed before both sums are reduced. The sums could
+	// hold far more.
 	reduceBytes = 1 << 20
 	// even selects the bytes at even places, each with 16 bits.
 	even = 0x00ff00ff00ff00ff
 )
 
-// Begin is the sum of no bytes.
+// Begin is the checksum of no bytes.
 const Begin uint32 = 1
 
-// Checksum returns the sum of some bytes.
+// Checksum returns the checksum of b.
 func Checksum(b []byte) uint32 { return Update(Begin, b) }
 
-// Update returns the sum of the bytes that have given sum, with b after them.
+// Update returns the checksum of the bytes with checksum sum followed by b.
 func Update(sum uint32, b []byte) uint32 {
 	s := sums{uint64(sum & 0xffff), uint64(sum >> 16)}
 	for len(b) > reduceBytes {
@@ -39,7 +40,8 @@ func Update(sum uint32, b []byte) uint32 {
 	return uint32(s.second<<16 | s.first)
 }
 
-// sums are the two of the RFC: of the bytes, and of what the first one is after each byte.
+// sums are the two sums of the RFC: the sum of the bytes, and the sum of the values of the first
+// sum after each byte.
 type sums struct{ first, second uint64 }
 
 func (s *sums) add(b []byte) {
@@ -56,13 +58,13 @@ func (s *sums) add(b []byte) {
 	s.second %= modulus
 }
 
-// group adds eight bytes at a time. A byte counts in the second sum as often as there are
-// bytes from it to the end: eight times for each later eight, and so many times as its place
-// in its own eight says.
+// group adds eight bytes at a time. In the second sum a byte counts as many times as there
+// are bytes from it to the end: eight times for each later group of eight, and according to
+// its place in its own eight.
 func (s *sums) group(b []byte) {
 	var l lanes
 	s.second += uint64(len(b)) * s.first
-	for ; len(b) >= 32; b = b[32:] { // four at a time, for one look at the length
+	for ; len(b) >= 32; b = b[32:] { // four at a time, for one length check
 		l = l.add(binary.LittleEndian.Uint64(b))
 		l = l.add(binary.LittleEndian.Uint64(b[8:]))
 		l = l.add(binary.LittleEndian.Uint64(b[16:]))
@@ -75,8 +77,8 @@ func (s *sums) group(b []byte) {
 	s.second += 8*(across(l.earlierEvens)+across(l.earlierOdds)) + l.weighed()
 }
 
-// lanes are sums of the bytes at even and at odd places of each eight, and of what those were
-// before each eight: four each, of 16 bits.
+// lanes are the sums of the bytes at even and odd places of each eight, and the sums of their
+// values before each eight. Each has four lanes of 16 bits.
 type lanes struct{ evens, odds, earlierEvens, earlierOdds uint64 }
 
 func (l lanes) add(x uint64) lanes {
@@ -87,7 +89,8 @@ func (l lanes) add(x uint64) lanes {
 	return l
 }
 
-// weighed is the sum of all lanes, each times how many bytes of its eight come from its place on.
+// weighed returns the sum of all lanes, each multiplied by the number of bytes from its place to
+// the end of its eight.
 func (l lanes) weighed() uint64 {
 	const lane = 0xffff
 	e, o := l.evens, l.odds

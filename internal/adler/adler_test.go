@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// filled is n bytes: the largest ones, at which lanes and sums are fullest, or random ones.
+// filled returns n bytes: all 255, which fills lanes and sums most, or random ones.
 func filled(n int, full bool) []byte {
 	if full {
 		return bytes.Repeat([]byte{0xff}, n)
@@ -19,7 +19,7 @@ func filled(n int, full bool) []byte {
 	return b
 }
 
-// Every length up to some groups, and around what is reduced at once (adler-A1).
+// Every length up to a few groups, and lengths around reduceBytes (adler-A1).
 func TestSumsAreThoseOfTheStandardLibrary(t *testing.T) {
 	lengths := []int{reduceBytes - 1, reduceBytes, reduceBytes + 1, 3*reduceBytes + 12345}
 	for n := range 3*groupBytes + 20 {

@@ -24,8 +24,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the answers of testdata again")
 
-// scene is a server with two clients: one has znodes, an ephemeral and watches,
-// the other has only connected. Its clocks do not move.
+// scene is a server with two clients: one has znodes, an ephemeral and watches, the other is
+// only connected. Its clocks do not move.
 type scene struct {
 	t      *testing.T
 	server *server.Server
@@ -66,7 +66,7 @@ func newScene(t *testing.T) *scene {
 		r.Xid = zk.Xid(i + 1)
 		c.do(0, &r)
 	}
-	// A read is counted once its reply is written: the client may have it before.
+	// A read is counted after its reply is written: the client may have the reply before.
 	awaittest.Until(t, "all is counted", func() bool {
 		reads, updates := s.Times()
 		return reads.Count == 3 && updates.Count == 2
@@ -125,8 +125,7 @@ func (c *scene) ask(name string) string {
 	return string(answer)
 }
 
-// steady replaces what differs from run to run: ports, moments, sizes of the
-// process.
+// steady replaces what differs from run to run: ports, times, sizes of the process.
 var steady = []struct {
 	pattern     *regexp.Regexp
 	replacement string
@@ -200,8 +199,8 @@ func TestEveryCommandHasItsAnswerInTestdata(t *testing.T) {
 	}
 }
 
-// The patterns by which go-zookeeper takes cons apart, and srvr after its
-// version line (of which it expects a form that ZooKeeper gave up with 3.5).
+// The patterns by which go-zookeeper parses cons, and srvr after its version line (it expects a
+// form of that line that ZooKeeper gave up with 3.5).
 func TestGoZookeeperUnderstandsTheAnswers(t *testing.T) {
 	c := newScene(t)
 	srvr := regexp.MustCompile(`(?m:\A^Zookeeper version: ([A-Za-z0-9\.\-]+), built on .*\n` +
@@ -221,8 +220,7 @@ func TestGoZookeeperUnderstandsTheAnswers(t *testing.T) {
 	}
 }
 
-// kazoo reads the version from envi, in one read of 8 KiB, and cuts it at the
-// first dash.
+// kazoo reads the version from envi, in one read of 8 KiB, and ends it at the first dash.
 func TestKazooFindsTheVersion(t *testing.T) {
 	answer := newScene(t).ask("envi")
 	version := ""
@@ -286,7 +284,7 @@ func TestAverageHasOneToFourPlaces(t *testing.T) {
 	}
 }
 
-// A client may wait for any text, and cannot forge a line by that.
+// A client may wait for any text, and must not be able to forge a line with it.
 func TestWatchedPathsAreOneLineEach(t *testing.T) {
 	c := newScene(t)
 	for i, path := range []string{"/x\n\t0x1234\n/secret\n\t0x5678", "/y\r\tz\x7f"} {

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/servertest"
 )
 
-// mntr tells of backups where the server takes some, and how old the last is where it is its
-// turn.
+// mntr reports backups if the server takes any, and the age of the last one if it is this
+// server's turn.
 func TestMntrTellsOfBackups(t *testing.T) {
 	for _, due := range []bool{false, true} {
 		report := server.BackupReport{On: true, Due: due, Taken: 3, Failed: 2, Gaps: 1, Age: 1500 * time.Millisecond}

@@ -36,12 +36,12 @@ func opCode(c *server.Conn) string {
 	return "NA"
 }
 
-// interest is what the server waits for on a connection: 1, something to read, all the time
-// once there is a session.
+// interest is what the server waits for on a connection, as a number: 1, which means something
+// to read, as long as there is a session.
 func interest(c *server.Conn) int { return oneIf(c.Session != 0) }
 
-// line is one connection as stat (brief) and cons (full) show it. The leading
-// space matters to those who parse it.
+// line returns one connection as stat (brief) and cons (full) print it. The leading space
+// matters to programs that parse it.
 func line(c *server.Conn, full bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, " /%s[%d](queued=%d,recved=%d,sent=%d", c.Remote, interest(c), c.Queued, c.Received, c.Sent)
@@ -59,8 +59,8 @@ func line(c *server.Conn, full bool) string {
 	return b.String()
 }
 
-// responded is when a connection had its last reply, in ms since 1970, 0 if it had none since its
-// figures were reset.
+// responded returns the time of the last reply on a connection, in ms since 1970; 0 if there
+// was none since its figures were reset.
 func responded(c *server.Conn, now time.Time) int64 {
 	if c.Responded < 0 {
 		return 0
@@ -77,7 +77,7 @@ func cons(_ Commands, s *server.Server) string {
 	return b.String()
 }
 
-// dateForm is how dump prints moments.
+// dateForm is the form in which dump prints times.
 const dateForm = "Mon Jan 02 15:04:05 MST 2006"
 
 func dump(_ Commands, s *server.Server) string {
@@ -117,7 +117,7 @@ func dump(_ Commands, s *server.Server) string {
 	return b.String()
 }
 
-// dumpTracked lists sessions of which this server decides when they expire.
+// dumpTracked lists the sessions whose expiry this server decides.
 func dumpTracked(b *strings.Builder, which string, nowMs int64, buckets []session.Bucket) {
 	total := 0
 	for _, bucket := range buckets {
@@ -133,7 +133,7 @@ func dumpTracked(b *strings.Builder, which string, nowMs int64, buckets []sessio
 	}
 }
 
-// dumpKnown lists the sessions of a learner, which are the leader's to expire.
+// dumpKnown lists the sessions of a learner, which the leader expires.
 func dumpKnown(b *strings.Builder, d *server.Dump) {
 	fmt.Fprintf(b, "Global Sessions(%d):\n", len(d.Sessions))
 	for _, l := range d.Sessions {
@@ -160,14 +160,14 @@ func wchc(_ Commands, s *server.Server) string {
 	return b.String()
 }
 
-// PathsMax is how many bytes of paths a list of watches or ephemerals has, with 16 for each.
+// PathsMax bounds the bytes of paths in a list of watches or ephemerals, plus 16 for each.
 const PathsMax = watch.ReportBytesMax
 
-// LeftOut begins the line that tells of watches, or ephemerals, that a list has no space for.
+// LeftOut begins the line that says how many watches or ephemerals a list has no space for.
 const LeftOut = "left out: "
 
-// oneLine is a path within its line. No znode has signs that end one, but a client may wait for
-// any text.
+// oneLine returns a path that stays within its line. Names of znodes have no characters that
+// end a line, but a client may wait for any text.
 func oneLine(path string) string {
 	ends := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if !strings.ContainsFunc(path, ends) {

@@ -2,5 +2,5 @@
 
 package admin
 
-// Descriptors is not known on this system.
+// Descriptors returns zeros, because this system does not report them.
 func Descriptors() (open int, limit uint64) { return 0, 0 }

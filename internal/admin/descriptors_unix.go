@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Descriptors returns how many file descriptors are open, where the system
-// tells, and how many may be.
+// Descriptors returns how many file descriptors are open, if the system reports that, and how
+// many may be.
 func Descriptors() (open int, limit uint64) {
 	if entries, err := os.ReadDir("/proc/self/fd"); err == nil {
 		open = len(entries)

@@ -76,7 +76,7 @@ func figuresOf(t *testing.T, addr string) map[string]string {
 	return figures
 }
 
-// The forms are those of Apache ZooKeeper 3.9.5, looked at beside them.
+// The forms are those of Apache ZooKeeper 3.9.5, compared side by side.
 func TestCommandsReportTheRole(t *testing.T) {
 	e, ctx := startEnsemble(t, false)
 	leader := e.Leader()
@@ -197,7 +197,7 @@ func TestLagOfAFollowerIsWhatItHasNotAcknowledged(t *testing.T) {
 	}
 }
 
-// What Apache ZooKeeper 3.9.5 says while it looks for a leader.
+// The answers of Apache ZooKeeper 3.9.5 while it looks for a leader.
 func TestServerWithoutALeaderSaysSo(t *testing.T) {
 	e, ctx := startEnsemble(t, false)
 	for id := 1; id <= 2; id++ {
@@ -219,7 +219,7 @@ func TestServerWithoutALeaderSaysSo(t *testing.T) {
 		case "stmk":
 			continue // it waits for its number
 		case "vote":
-			continue // that is when it is wanted most
+			continue // that is when it is needed most
 		case "gtmk":
 			want = "306"
 		case "hash":
@@ -237,7 +237,8 @@ func TestServerWithoutALeaderSaysSo(t *testing.T) {
 	}
 }
 
-// TestVotesOfAnElectionAreTold: who voted for whom, who leads since, and why there was an election.
+// TestVotesOfAnElectionAreTold: who voted for whom, who has led since, and why there was an
+// election.
 func TestVotesOfAnElectionAreTold(t *testing.T) {
 	e, ctx := startEnsemble(t, false)
 	first := e.Leader()
@@ -246,7 +247,7 @@ func TestVotesOfAnElectionAreTold(t *testing.T) {
 	}
 	others := slices.DeleteFunc([]int{1, 2, 3}, func(id int) bool { return id == first })
 	var leader int64
-	if err := e.Await(ctx, func() bool { // at first both still serve, since they do not know yet
+	if err := e.Await(ctx, func() bool { // at first both still serve, because they do not know yet
 		leader = int64(e.Leader())
 		return leader != 0 && leader != int64(first) && e.Server(others[0]).Serves() && e.Server(others[1]).Serves()
 	}); err != nil {
@@ -275,8 +276,8 @@ func TestVotesOfAnElectionAreTold(t *testing.T) {
 	}
 }
 
-// One of three that has lost the others serves reads, after a while, to those who
-// want no more.
+// A server of three that has lost the others serves reads, after a while, to clients that
+// accept a read-only server.
 func TestReadOnlyServerSaysSo(t *testing.T) {
 	e, ctx := startEnsemble(t, true)
 	for id := 1; id <= 2; id++ {

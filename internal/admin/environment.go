@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// environment is the content of envi after the version. The keys are those
-// that ZooKeeper prints, in its order; what only a Java server has is empty.
+// environment returns the content of envi after the version. The keys are those that ZooKeeper
+// prints, in its order; values that only a Java server has are empty.
 func environment() [][2]string {
 	host, _ := os.Hostname()
 	dir, _ := os.Getwd()
@@ -29,7 +29,7 @@ func environment() [][2]string {
 
 func megabytes(bytes uint64) string { return strconv.FormatUint(bytes>>20, 10) + "MB" }
 
-// memory returns the bytes of live objects, and of all that the runtime holds.
+// memory returns the bytes of live objects, and of everything that the runtime holds.
 func memory() (used, total uint64) {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
 	metrics.Read(samples)

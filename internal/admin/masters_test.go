@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// As Apache ZooKeeper 3.9.5 tells them: synced_observers on every follower, and on an observer
-// who serves it.
+// As Apache ZooKeeper 3.9.5 reports them: synced_observers on every follower, and on an
+// observer the server that serves it.
 func TestMntrTellsOfObserverMasters(t *testing.T) {
 	figures := func(st server.Status) map[string]any {
 		all := map[string]any{}

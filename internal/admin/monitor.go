@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/tally"
 )
 
-// mntr prints what a server measures, one key a line.
+// mntr prints what a server measures, one key on each line.
 func (c Commands) mntr(s *server.Server) string {
 	var b strings.Builder
 	for _, f := range c.figures(s) {
@@ -21,10 +21,10 @@ func (c Commands) mntr(s *server.Server) string {
 	return b.String()
 }
 
-// decimal is a figure that is not whole.
+// decimal is a figure that need not be an integer.
 type decimal float64
 
-// String prints at least one and at most four places.
+// String prints at least one and at most four decimal places.
 func (d decimal) String() string {
 	s := strings.TrimRight(fmt.Sprintf("%.4f", float64(d)), "0")
 	if strings.HasSuffix(s, ".") {
@@ -33,7 +33,7 @@ func (d decimal) String() string {
 	return s
 }
 
-// figures is what a server measures. Those of things that this server does not have are
+// figures returns what a server measures. Figures of things that this server does not have are
 // left out, as ZooKeeper leaves out gauges without a value.
 func (c Commands) figures(s *server.Server) Fields {
 	st := s.Status()
@@ -114,11 +114,11 @@ func (c Commands) figures(s *server.Server) Fields {
 	return fields
 }
 
-// namespacesTold is how many namespaces are told of, the busiest ones.
+// namespacesTold is how many namespaces are reported, the busiest ones.
 const namespacesTold = 100
 
-// putNamespaces tells requests by the first name of their path, as ZooKeeper names them. A
-// name that would be another field, or another line, is not told.
+// putNamespaces reports requests by the first name of their path, under ZooKeeper's keys. A
+// name that would break the field or the line is left out.
 func putNamespaces(of string, all map[string]tally.Named, put func(string, any)) {
 	names := slices.DeleteFunc(slices.Collect(maps.Keys(all)), func(name string) bool {
 		return strings.ContainsFunc(name, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
@@ -132,7 +132,7 @@ func putNamespaces(of string, all map[string]tally.Named, put func(string, any))
 	}
 }
 
-// spaced keeps what somebody else has written within its line, and its field.
+// spaced keeps text from elsewhere within its line and its field.
 func spaced(r rune) rune {
 	if r < ' ' || r == 0x7f {
 		return ' '
@@ -140,8 +140,8 @@ func spaced(r rune) rune {
 	return r
 }
 
-// ensembleFigures are those of a server that is not standalone: first under
-// ZooKeeper's names, then what only Conclave tells.
+// ensembleFigures adds the figures of a server that is not standalone: first those under
+// ZooKeeper's names, then those that only Conclave has.
 func ensembleFigures(st *server.Status, put func(key string, value any)) {
 	put("quorum_size", st.Participants)
 	put("looking_count", st.Elections)
@@ -149,7 +149,7 @@ func ensembleFigures(st *server.Status, put func(key string, value any)) {
 	case server.ModeLeader:
 		leaderFigures(st, put)
 	case server.ModeFollower:
-		_, observers, _ := st.Synced() // of an observer master
+		_, observers, _ := st.Synced() // observers of an observer master
 		put("synced_observers", observers)
 	case server.ModeObserver:
 		if st.HasMaster {
@@ -185,7 +185,7 @@ func leaderFigures(st *server.Status, put func(key string, value any)) {
 	put("max_proposal_size", st.ProposalBytes.Max)
 }
 
-// oneIf prints a condition as agents want it: everything is a number to them.
+// oneIf prints a condition as a number, because monitoring agents expect numbers only.
 func oneIf(yes bool) int {
 	if yes {
 		return 1

@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// without are the fields of Apache's answers that are not here, and why.
+// without are the fields of Apache's answers that are missing here, and why.
 var without = map[string]string{
 	"client_response":                      "replies are not measured one by one",
 	"server_stats.client_response_stats":   "replies are not measured one by one",
@@ -117,9 +117,9 @@ func busyEnsemble(t *testing.T) (*inprocess.Ensemble, *server.Server, zk.Session
 	return e, e.Server(e.Leader()), c.Session().ID
 }
 
-// TestReportsHaveTheFieldsOfZooKeeper compares the leader's answers with the fields, and
-// their kinds, that the leader of an ensemble of Apache ZooKeeper 3.9.5 has given, with two
-// followers of which one is an observer, and a client with an ephemeral znode and a watch.
+// TestReportsHaveTheFieldsOfZooKeeper compares the leader's answers with the fields, and their
+// kinds, that the leader of an ensemble of Apache ZooKeeper 3.9.5 has given, with two
+// followers, one of them an observer, and a client with an ephemeral znode and a watch.
 func TestReportsHaveTheFieldsOfZooKeeper(t *testing.T) {
 	_, leader, _ := busyEnsemble(t)
 	file, err := os.Open("testdata/apache-commands.txt")
@@ -168,7 +168,7 @@ func TestReportsHaveTheFieldsOfZooKeeper(t *testing.T) {
 	}
 }
 
-// TestReportsTellWhatIsSo looks at values.
+// TestReportsTellWhatIsSo compares values.
 func TestReportsTellWhatIsSo(t *testing.T) {
 	e, leader, session := busyEnsemble(t)
 	id := float64(e.Leader())

@@ -4,8 +4,8 @@ package admin
 
 import "syscall"
 
-// Space returns how many bytes the disk of a directory has, and how many of them this
-// process may still use; false if nobody knows.
+// Space returns how many bytes the disk of a directory has, and how many of them this process
+// may still use; false if that is not known.
 func Space(dir string) (bytes, free float64, ok bool) {
 	var s syscall.Statfs_t
 	if syscall.Statfs(dir, &s) != nil {

@@ -8,13 +8,13 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// electionEntry is an election as the server has seen it, as JSON.
+// electionEntry is an election as this server saw it, as JSON.
 type electionEntry struct {
 	Began   string `json:"began"`
-	Reason  string `json:"reason,omitempty"` // why its role before had ended; none after a start
+	Reason  string `json:"reason,omitempty"` // why the server's role before it ended; none after a start
 	Votes   []cast `json:"votes"`
 	More    int    `json:"moreVotes,omitempty"`
-	Decided string `json:"decided,omitempty"` // left out while it goes on, and where it came to nothing
+	Decided string `json:"decided,omitempty"` // left out while the election goes on, and if it led to nothing
 	Leader  *int64 `json:"leader,omitempty"`
 }
 
@@ -31,8 +31,8 @@ type cast struct {
 
 func wallTime(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// votes are the newest elections of the ensemble as the server has seen them, oldest first.
-// ZooKeeper tells none.
+// votes returns the newest elections of the ensemble as this server saw them, oldest first.
+// ZooKeeper has no such command.
 func votes(_ Commands, s *server.Server) Fields {
 	all := []electionEntry{}
 	for _, b := range s.ElectionLog() {
@@ -52,8 +52,8 @@ func votes(_ Commands, s *server.Server) Fields {
 	return Fields{{"elections", all}}
 }
 
-// vote tells the same as a four-letter word, in one line of JSON.
+// vote returns the same as a four-letter word, in one line of JSON.
 func vote(c Commands, s *server.Server) string {
-	text, _ := json.Marshal(votes(c, s)[0].Value) // it has nothing that JSON has not
+	text, _ := json.Marshal(votes(c, s)[0].Value) // all values can be encoded as JSON
 	return string(text) + "\n"
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// unnamed are the public types that are still those of an internal package, with the
+// unnamed are the public types that still come from an internal package, each with the
 // reason.
 var unnamed = map[string]string{
 	"election/record.Record": "the machine of the record and its stores share it, and the machine is below them",
@@ -20,8 +20,8 @@ var unnamed = map[string]string{
 	"election/record.StateNotReady":  "as StateNominated",
 }
 
-// TestPublicPackagesNameNoInternalType: a program outside could neither write
-// down what such a function takes, nor look up what it returns.
+// TestPublicPackagesNameNoInternalType: a program outside the module could neither name the
+// parameters of such a function nor look up its results.
 func TestPublicPackagesNameNoInternalType(t *testing.T) {
 	named := map[string]bool{}
 	for _, s := range sources(t) {
@@ -54,8 +54,8 @@ func TestPublicPackagesNameNoInternalType(t *testing.T) {
 	}
 }
 
-// isPublic reports whether a program outside may import the package and is promised
-// something of it (docs/stability.md).
+// isPublic reports whether programs outside may import the package and rely on it
+// (docs/stability.md).
 func (s *source) isPublic() bool {
 	for _, prefix := range []string{"client", "clock", "conclavetest", "election", "zk"} {
 		if s.dir == prefix || strings.HasPrefix(s.dir, prefix+"/") {
@@ -65,7 +65,7 @@ func (s *source) isPublic() bool {
 	return false
 }
 
-// internalImports returns the names under which a file knows internal packages.
+// internalImports returns the names under which a file imports internal packages.
 func internalImports(f *ast.File) map[string]bool {
 	names := map[string]bool{}
 	for _, spec := range f.Imports {
@@ -82,8 +82,8 @@ func internalImports(f *ast.File) map[string]bool {
 	return names
 }
 
-// eachExported calls f with everything that a reader of the documentation sees of a
-// file: signatures, exported fields, types of constants and variables.
+// eachExported calls f with everything that the documentation shows of a file: signatures,
+// exported fields, types of constants and variables.
 func eachExported(file *ast.File, f func(name string, node ast.Node)) {
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
@@ -112,8 +112,8 @@ func exportedSpec(kind token.Token, spec ast.Spec, f func(name string, node ast.
 			case x.Type != nil:
 				f(name.Name, x.Type)
 			case i < len(x.Values):
-				// The type of a bare name is that of what it names; a call, as a
-				// conversion is, says a type of its own.
+				// A bare name has the type of what it names, while a call, such as a
+				// conversion, names its own type.
 				if _, bare := x.Values[i].(*ast.SelectorExpr); bare {
 					f(name.Name, x.Values[i])
 				}
@@ -139,7 +139,7 @@ func exportedType(name string, of ast.Expr, f func(name string, node ast.Node)) 
 	}
 }
 
-// receiver returns the name of the type whose method it is.
+// receiver returns the name of the type that has the method.
 func receiver(fields *ast.FieldList) string {
 	of := fields.List[0].Type
 	if star, ok := of.(*ast.StarExpr); ok {

@@ -95,7 +95,7 @@ func TestNothingRegistersItself(t *testing.T) {
 	}
 }
 
-// commentBytesMin is less than any sentence that says what a package is.
+// commentBytesMin is shorter than any sentence that says what a package is.
 const commentBytesMin = 60
 
 func TestEveryPackageSaysWhatItIs(t *testing.T) {
@@ -126,8 +126,8 @@ func TestExportedNamesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestModulesThatManyBuildRequireLittle: what go.mod lists is all that a build
-// downloads, required by others or not.
+// TestModulesThatManyBuildRequireLittle: a build downloads only what go.mod lists, indirect
+// requirements included.
 func TestModulesThatManyBuildRequireLittle(t *testing.T) {
 	for dir, reasons := range required {
 		text, err := os.ReadFile(filepath.Join(root, dir, "go.mod"))
@@ -170,7 +170,8 @@ func TestFilesNamedInTheDocumentsExist(t *testing.T) {
 	}
 }
 
-// besideFile is a file with the functions to look at in it: `dir/file.go` (`one`, `two`).
+// besideFile matches a file with functions in it that a document points to: `dir/file.go`
+// (`one`, `two`).
 var besideFile = regexp.MustCompile("`((?:[A-Za-z0-9_.-]+/)+[A-Za-z0-9_.-]+\\.go)`\\s\\(([^)]+)\\)")
 
 func TestFunctionsNamedBesideAFileAreInIt(t *testing.T) {

@@ -1,24 +1,25 @@
 package arch
 
-// A kind says what a package may do.
+// A kind is what a package may do.
 type kind byte
 
 const (
 	machine kind = 'M' // pure: values in, values out
-	storage kind = 'S' // files through vfs alone; no goroutine, no clock
+	storage kind = 'S' // files, through vfs only; no goroutine, no clock
 	shell   kind = 'H' // goroutines, sockets, clocks
 )
 
 // rank orders kinds: a package imports no kind above its own.
 var rank = map[kind]int{machine: 0, storage: 1, shell: 2}
 
-// A place is where a package stands: it imports only packages of lower layers.
+// A place is the layer and kind of a package. A package imports only packages of lower
+// layers.
 type place struct {
 	layer int
 	kind  kind
 }
 
-// layout is the map of the root module, by path below the module's.
+// layout is the map of the root module, by path relative to the module's.
 var layout = map[string]place{
 	"zk":                                    {0, machine},
 	"internal/invariant":                    {0, machine},
@@ -127,14 +128,14 @@ var layout = map[string]place{
 	"internal/arch":                         {8, shell},
 }
 
-// forbidden are the packages of the standard library that bring a clock, a
-// network, files, locks or chance from the air.
+// forbidden are the packages of the standard library that give access to clocks, networks,
+// files, locks or randomness.
 var forbidden = map[kind][]string{
 	machine: {"time", "os", "net", "sync", "log", "math/rand", "crypto", "syscall", "hash/maphash", "context", "runtime"},
 	storage: {"time", "os", "net", "log", "math/rand", "crypto", "syscall", "context", "runtime"},
 }
 
-// excused are the imports that a package has though its kind forbids them.
+// excused are the imports that a package may have although its kind forbids them.
 var excused = map[string]map[string]string{
 	"internal/tree": {
 		"sync": "the one loop writes, all connections read: the tree is shared by design",
@@ -176,8 +177,8 @@ var excused = map[string]map[string]string{
 	},
 }
 
-// required are the modules that the root module and that of conclave may use,
-// and why. No store's SDK is among them: conclave-stores has those.
+// required are the modules that the root module and conclave's module may use, with the
+// reasons. No store's SDK is among them: only conclave-stores has those.
 var required = map[string]map[string]string{
 	".": {
 		"github.com/anishathalye/porcupine": "check compares histories with it; nothing that is served imports check",

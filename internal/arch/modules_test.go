@@ -13,10 +13,10 @@ var (
 	replaces = regexp.MustCompile(`(?m)^replace`)
 )
 
-// TestModulesAreInStep: outside the tree a build downloads what go.mod requires,
-// and replace lines of a requirement are ignored. A sibling that is required in
-// another version than go.work replaces is looked for on the network, in the tree
-// too.
+// TestModulesAreInStep: outside the tree a build downloads what go.mod requires, and the
+// replace lines of a required module are ignored. If a module requires a sibling in a
+// version other than the one that go.work replaces, the sibling is searched for on the
+// network, even inside the tree.
 func TestModulesAreInStep(t *testing.T) {
 	work, err := os.ReadFile(filepath.Join(root, "go.work"))
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// asserted are the packages whose numbered rules are held by assertions that stay on
-// in production: each rule is named by one, or stands in unasserted.
+// asserted are the packages whose numbered rules are checked by assertions that stay on in
+// production: an assertion names each rule, or it is listed in unasserted.
 var asserted = []string{
 	"internal/elector", "internal/prep", "internal/replica", "internal/session", "internal/snap", "internal/tree", "internal/txnlog", "internal/zab",
 }
 
-// unasserted are the rules that no assertion sees at a price worth paying, and
-// what holds them instead.
+// unasserted are the rules that no assertion can check at an acceptable cost, and what
+// ensures them instead.
 var unasserted = map[string]string{
 	"prep-D2":    "the replica compares the tree with the transaction's digest when it is applied, and acts on it",
 	"prep-D3":    "as prep-D2",
@@ -32,7 +32,7 @@ var unasserted = map[string]string{
 	"tree-N4":    "a load that meets a znode before its parent returns an error",
 }
 
-// ruleLine is how a package's comment states a rule; ruleName is a rule's name in a
+// ruleLine matches a rule in a package's comment; ruleName matches a rule's name in a
 // message.
 var (
 	ruleLine = regexp.MustCompile(`(?m)^//\t((?:[a-z0-9]+-)?[A-Z][0-9]+) +\S`)
@@ -72,8 +72,8 @@ func TestEachNumberedRuleHasAnAssertionOrAReason(t *testing.T) {
 	}
 }
 
-// TestRulesAreNamedAfterTheirPackage keeps them apart: zab-Z1, never a bare Z1. Those
-// of package check are bare, for a violation has the name of its property in front.
+// TestRulesAreNamedAfterTheirPackage: zab-Z1, never a bare Z1. Only package check has bare
+// names, because a violation is reported with its property in front.
 func TestRulesAreNamedAfterTheirPackage(t *testing.T) {
 	stated := map[string]string{}
 	for _, s := range sources(t) {
@@ -94,8 +94,8 @@ func TestRulesAreNamedAfterTheirPackage(t *testing.T) {
 	}
 }
 
-// TestScenariosAreThoseOfTheDocument: each that is cited stands in docs/scenarios.md,
-// and each that stands there is cited.
+// TestScenariosAreThoseOfTheDocument: each cited scenario is in docs/scenarios.md, and each
+// scenario there is cited.
 func TestScenariosAreThoseOfTheDocument(t *testing.T) {
 	const document = "docs/scenarios.md"
 	name := regexp.MustCompile(`\bscenario-[A-Z][0-9]{2}\b`)
@@ -121,7 +121,7 @@ func TestScenariosAreThoseOfTheDocument(t *testing.T) {
 	}
 }
 
-// TestDocumentsNameTestsThatExist: a test that is renamed is renamed in the pages, too.
+// TestDocumentsNameTestsThatExist: when a test is renamed, the pages must change, too.
 func TestDocumentsNameTestsThatExist(t *testing.T) {
 	name, function := regexp.MustCompile(`\bTest[A-Z][A-Za-z0-9]+`), regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9]+)\(`)
 	named, exists := map[string]string{}, map[string]bool{}
@@ -147,7 +147,7 @@ func TestDocumentsNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// rules returns the rules that the comment of a package states, and those that its
+// rules returns the rules that the comment of a package states, and the ones that its
 // assertions name.
 func (s *source) rules() (stated []string, held map[string]bool) {
 	held = map[string]bool{}
@@ -171,7 +171,7 @@ func (s *source) rules() (stated []string, held map[string]bool) {
 	return stated, held
 }
 
-// checked returns the message of a call of invariant.Check, nil for anything else.
+// checked returns the message in a call of invariant.Check, nil for any other node.
 func checked(n ast.Node) *ast.BasicLit {
 	call, ok := n.(*ast.CallExpr)
 	if !ok || len(call.Args) != 2 {

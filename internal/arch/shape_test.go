@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMachinesTakeTheTimeFirst: the Step of every machine takes the time, then what has
-// happened, so that a reader of one can read them all.
+// TestMachinesTakeTheTimeFirst: the Step method of every machine takes the time, then the
+// event, so all machines read alike.
 func TestMachinesTakeTheTimeFirst(t *testing.T) {
 	steps := 0
 	for _, s := range sources(t) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestSleepsStandInBubbles: a test that sleeps on the clock of the machine and hopes that
-// something has happened by then fails where others keep it busy, or has looked at nothing.
+// TestSleepsStandInBubbles: a test that sleeps on the real clock and expects something to
+// have happened by then fails on a busy machine, or has checked nothing.
 func TestSleepsStandInBubbles(t *testing.T) {
 	set, packages, count := token.NewFileSet(), map[string][]*ast.File{}, 0
 	eachText(t, func(name, text string) {
@@ -38,16 +38,17 @@ func TestSleepsStandInBubbles(t *testing.T) {
 	}
 }
 
-// bubbles is what the tests of a package name and where they sleep, by declaration: a
-// function, or a type with its methods. What stands in a bubble is left out.
+// bubbles records what the declarations in the tests of a package name, and where they
+// sleep. A declaration is a function, or a type with its methods. What is inside a bubble
+// is left out.
 type bubbles struct {
 	names  map[string][]string    // what a declaration names
 	sleeps map[string][]token.Pos // outside of bubbles
-	wrong  []token.Pos            // an inBubble that is none
-	count  int                    // of all sleeps
+	wrong  []token.Pos            // calls of an inBubble that is not a bubble
+	count  int                    // number of all sleeps
 }
 
-// entry is what the test's process begins with.
+// entry matches the functions that a test process calls.
 var entry = regexp.MustCompile(`^(Test|Benchmark|Fuzz|Example|init$)`)
 
 func bubblesOf(files []*ast.File) *bubbles {
@@ -81,7 +82,7 @@ func bubblesOf(files []*ast.File) *bubbles {
 	return b
 }
 
-// look notes what stands in a node of a declaration.
+// look records what a node of a declaration contains.
 func (b *bubbles) look(node ast.Node, in string, bubble bool) {
 	ast.Inspect(node, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -92,11 +93,11 @@ func (b *bubbles) look(node ast.Node, in string, bubble bool) {
 				}
 				return false
 			}
-		case *ast.KeyValueExpr: // a key is a field's name
+		case *ast.KeyValueExpr: // the key is the name of a field
 			b.look(n.Value, in, bubble)
 			return false
 		case *ast.Field:
-			if _, pointer := n.Type.(*ast.StarExpr); !pointer { // what it points to is made elsewhere
+			if _, pointer := n.Type.(*ast.StarExpr); !pointer { // for a pointer, the value is made elsewhere
 				b.look(n.Type, in, bubble)
 			}
 			return false
@@ -107,11 +108,11 @@ func (b *bubbles) look(node ast.Node, in string, bubble bool) {
 				}
 			}
 			b.look(n.X, in, bubble)
-			if n.Sel.IsExported() { // else it is a field or a method
+			if n.Sel.IsExported() { // otherwise it is a field or a method
 				b.look(n.Sel, in, bubble)
 			}
 			return false
-		case *ast.CommClause: // that there is something else to wait for
+		case *ast.CommClause: // other things are waited for, too
 			if alone, ok := n.Comm.(*ast.ExprStmt); ok {
 				b.look(alone.X, in, bubble)
 			} else if n.Comm != nil {
@@ -121,7 +122,7 @@ func (b *bubbles) look(node ast.Node, in string, bubble bool) {
 				b.look(s, in, bubble)
 			}
 			return false
-		case *ast.ExprStmt: // <-time.After(d), and nothing else to wait for
+		case *ast.ExprStmt: // <-time.After(d), with nothing else to wait for
 			if receive, ok := n.X.(*ast.UnaryExpr); ok && receive.Op == token.ARROW && !bubble {
 				if call, ok := receive.X.(*ast.CallExpr); ok && is(call.Fun, "time", "After") {
 					b.sleeps[in] = append(b.sleeps[in], n.Pos())
@@ -136,7 +137,7 @@ func (b *bubbles) look(node ast.Node, in string, bubble bool) {
 	})
 }
 
-// refused returns the sleeps of what is reached from tests other than through a bubble.
+// refused returns the sleeps that tests reach, except through a bubble.
 func (b *bubbles) refused() []token.Pos {
 	found := b.wrong
 	seen := map[string]bool{}
@@ -160,7 +161,7 @@ func (b *bubbles) refused() []token.Pos {
 	return found
 }
 
-// calls returns where an inBubble has its function run outside of a bubble.
+// calls returns the places where an inBubble calls its function outside a bubble.
 func (b *bubbles) calls(f *ast.FuncDecl) (found []token.Pos) {
 	for _, field := range f.Type.Params.List {
 		for _, name := range field.Names {
@@ -172,14 +173,14 @@ func (b *bubbles) calls(f *ast.FuncDecl) (found []token.Pos) {
 	return found
 }
 
-// isBubble reports whether a call has its function run in a bubble: synctest.Test, or
-// inBubble, as a package may name what calls it.
+// isBubble reports whether a call runs its function in a bubble: synctest.Test, or
+// inBubble, a name that packages may give to a wrapper of it.
 func isBubble(f ast.Expr) bool {
 	name, ok := f.(*ast.Ident)
 	return is(f, "synctest", "Test") || is(f, "storm", "Through") || is(f, "storm", "Finds") || ok && name.Name == "inBubble"
 }
 
-// is reports whether an expression is such a name of a package.
+// is reports whether an expression is the given name in the given package.
 func is(e ast.Expr, from, name string) bool {
 	s, ok := e.(*ast.SelectorExpr)
 	if !ok {
@@ -189,8 +190,8 @@ func is(e ast.Expr, from, name string) bool {
 	return ok && x.Name == from && s.Sel.Name == name
 }
 
-// TestEachSleepOutsideOfABubbleIsFound plants some, each with the line that is refused, or
-// none.
+// TestEachSleepOutsideOfABubbleIsFound checks samples, each with the line that must be
+// refused, or none.
 func TestEachSleepOutsideOfABubbleIsFound(t *testing.T) {
 	const in = "synctest.Test(t, func(t *testing.T) { "
 	for text, refused := range map[string]int{

@@ -17,11 +17,11 @@ const (
 	modulePath = "github.com/conclave-project/conclave"
 )
 
-// source is one package: the files of one folder for every system, without
+// source is one package: the files of one directory for every operating system, without
 // tests.
 type source struct {
 	dir    string // below the root, with slashes
-	module string // folder of the module it belongs to, "." for the root
+	module string // directory of its module, "." for the root
 	files  []*ast.File
 	set    *token.FileSet
 }
@@ -30,7 +30,7 @@ type source struct {
 func sources(t *testing.T) []*source {
 	t.Helper()
 	var found []*source
-	var module []string // stack of folders with a go.mod
+	var module []string // stack of directories with a go.mod
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
@@ -65,7 +65,7 @@ func sources(t *testing.T) []*source {
 	return found
 }
 
-// parse reads the files of one folder.
+// parse parses the files of one directory.
 func parse(dir string) (*source, error) {
 	s := &source{set: token.NewFileSet()}
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -85,7 +85,7 @@ func parse(dir string) (*source, error) {
 	return s, nil
 }
 
-// imports returns the paths that a package imports, each with one place.
+// imports returns the paths that a package imports, each with one position.
 func (s *source) imports() map[string]token.Position {
 	all := map[string]token.Position{}
 	for _, f := range s.files {
@@ -98,7 +98,7 @@ func (s *source) imports() map[string]token.Position {
 	return all
 }
 
-// ours returns the folder of an import of the root module.
+// ours returns the directory of an imported package of the root module.
 func ours(path string) (string, bool) {
 	if path == modulePath {
 		return ".", true
@@ -106,8 +106,8 @@ func ours(path string) (string, bool) {
 	return strings.CutPrefix(path, modulePath+"/")
 }
 
-// onMap reports whether a package stands in the table of packages: what is in the
-// root module and neither a black-box test nor a tool.
+// onMap reports whether a package belongs in the table of packages: it is in the root
+// module and is neither a black-box test nor a tool.
 func (s *source) onMap() bool {
 	return s.module == "." && s.dir != "." && s.dir != "test" && !strings.HasPrefix(s.dir, "test/") &&
 		!strings.HasPrefix(s.dir, "examples/") && !strings.HasPrefix(s.dir, "tools/")

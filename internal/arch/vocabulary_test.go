@@ -11,25 +11,25 @@ import (
 	"testing"
 )
 
-// A refusal is a word of the table that stands in a text.
+// A refusal is an occurrence of a refused word in a text.
 type refusal struct {
 	line          int
 	word, instead string
 }
 
-// vocabulary is the table, by the first word of each phrase.
+// vocabulary is the table of words, indexed by the first word of each phrase.
 type vocabulary struct {
 	refused map[string][]phrase
 	allowed map[string][]phrase
 }
 
-// phrase is some words in a row.
+// phrase is a sequence of words.
 type phrase struct {
 	words   []string
 	instead string
 }
 
-// newVocabulary makes a vocabulary of a table.
+// newVocabulary makes a vocabulary from a table.
 func newVocabulary(table []word) *vocabulary {
 	v := &vocabulary{refused: map[string][]phrase{}, allowed: map[string][]phrase{}}
 	for _, w := range table {
@@ -45,14 +45,14 @@ func newVocabulary(table []word) *vocabulary {
 	return v
 }
 
-// wordAt is a word of a text and its line.
+// wordAt is a word of a text with its line.
 type wordAt struct {
 	text string
 	line int
 }
 
-// wordsOf returns the words of a text, in lower case, those of an identifier one by
-// one. Only letters and digits count.
+// wordsOf returns the words of a text in lower case. An identifier is split into its words.
+// Only letters and digits count.
 func wordsOf(text string) []wordAt {
 	var all []wordAt
 	line, start := 1, -1
@@ -100,7 +100,7 @@ func (v *vocabulary) check(text string) []refusal {
 	return found
 }
 
-// match returns the phrase that a text begins with.
+// match returns the phrase with which a text begins.
 func match(phrases []phrase, text []wordAt) (phrase, bool) {
 	for _, p := range phrases {
 		if len(p.words) <= len(text) && slices.EqualFunc(p.words, text[:len(p.words)], func(w string, t wordAt) bool { return w == t.text }) {
@@ -110,8 +110,7 @@ func match(phrases []phrase, text []wordAt) (phrase, bool) {
 	return phrase{}, false
 }
 
-// checkedText reports whether the words of a file are looked at: code, documents
-// and stories.
+// checkedText reports whether the words of a file are checked: code, documents and stories.
 func checkedText(path string) bool {
 	switch filepath.Ext(path) {
 	case ".go", ".md", ".txt", ".txtar", ".json", ".java", ".py", ".c", ".yaml", ".svg", ".service", ".conf", ".properties", ".xml":
@@ -120,8 +119,8 @@ func checkedText(path string) bool {
 	return filepath.Base(path) == "Makefile"
 }
 
-// noSubject finds sentences such as "Who polls receives nothing": a question is one
-// that ends so.
+// noSubject finds sentences such as "Who polls receives nothing", as opposed to questions,
+// which end with a question mark.
 var noSubject = regexp.MustCompile(`(?m)(?:^[\s/#*|]*|[.:] )Who(?:\s|//|#)+[a-z][^.?]*\.`)
 
 func TestOneVocabulary(t *testing.T) {
@@ -151,7 +150,7 @@ func TestOneVocabulary(t *testing.T) {
 	}
 }
 
-// eachText calls a function for every file whose words count.
+// eachText calls a function for every file whose words are checked.
 func eachText(t *testing.T, f func(file, text string)) {
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -178,8 +177,8 @@ func eachText(t *testing.T, f func(file, text string)) {
 	}
 }
 
-// TestEachRefusedWordIsFound plants words in texts of each kind, and the phrases
-// that are allowed.
+// TestEachRefusedWordIsFound puts words into texts of each kind, and checks the allowed
+// phrases.
 func TestEachRefusedWordIsFound(t *testing.T) {
 	v := newVocabulary([]word{
 		{"in line", "waiting", nil},

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// columnsMax is the width of prose. Rows of tables and blocks of code have none.
+// columnsMax is the width of prose. Table rows and code blocks have no limit.
 const columnsMax = 120
 
 func TestProseIsOfTheWidthOfAScreen(t *testing.T) {
@@ -30,8 +30,8 @@ func TestProseIsOfTheWidthOfAScreen(t *testing.T) {
 	}
 }
 
-// wide returns the numbers of the lines of a page that are too wide. Characters of Chinese take
-// two columns.
+// wide returns the numbers of the lines of a page that are too wide. Chinese characters
+// count as two columns.
 func wide(page string) (lines []int) {
 	code := false
 	for i, line := range strings.Split(page, "\n") {

@@ -1,19 +1,18 @@
 package arch
 
-// A word is one that the tree does not use in the sense that the glossary has
-// another word for.
+// A word is a word or phrase that the tree does not use, because the glossary has another
+// word for its meaning.
 type word struct {
-	refused string // words and phrases, with commas between
+	refused string // words and phrases, separated by commas
 	instead string
 	allowed []allowance
 }
 
-// An allowance is a phrase in which a refused word has another sense.
+// An allowance is a phrase in which a refused word has a different meaning.
 type allowance struct{ phrase, why string }
 
-// words is the glossary's table, read from right to left. The check splits
-// identifiers (inLine is "in line"), joins lines, and does not look at capitals and
-// marks.
+// words is the glossary's table, read from right to left. The check splits identifiers into words,
+// joins lines, and ignores capitals and punctuation.
 var words = []word{
 	{"in line", "waiting, queued; the next in line is the successor", nil},
 	{"traits line, out of line, line of candidates, line of all candidates, entry in the line, join the line, line is seen", "queue; waiters", nil},

@@ -6,14 +6,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Batch puts lines of one moment into the queue. The log takes no others until its End.
+// Batch puts lines of the same moment into the queue. Until End, the log accepts no other lines.
 type Batch struct {
 	log         *Log
 	lines, lost int
-	of          zk.SessionID // of the last line that was lost
+	of          zk.SessionID // whose line was the last one lost
 }
 
-// Batch begins one.
+// Batch begins a batch.
 func (l *Log) Batch() Batch {
 	at := l.opts.Wall()
 	l.mu.Lock()
@@ -25,7 +25,7 @@ func (l *Log) Batch() Batch {
 func (b *Batch) Add(e *Event) {
 	l := b.log
 	q := &l.mu
-	if q.closed || q.queued >= l.opts.QueueBytesMax { // there is no need to make a line
+	if q.closed || q.queued >= l.opts.QueueBytesMax { // no space: the line need not be built
 		b.lost, b.of = b.lost+1, e.Session
 		return
 	}
@@ -41,7 +41,7 @@ func (b *Batch) Add(e *Event) {
 	b.lines++
 }
 
-// End lets the writer have the lines.
+// End hands the lines to the writer.
 func (b *Batch) End() {
 	many := len(b.log.mu.pending) >= gatherBytes
 	b.log.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *Batch) End() {
 	}
 }
 
-// wake leaves a token, unless there is one.
+// wake puts a token into the channel, unless it holds one.
 func wake(tokens chan<- struct{}) {
 	select {
 	case tokens <- struct{}{}:
@@ -70,7 +70,7 @@ func (l *Log) Add(e *Event) {
 	b.End()
 }
 
-// stamp is the moment that begins a line. Of those of one second only the last digits differ.
+// stamp is the time at the start of a line. Within a second only the last digits change.
 type stamp struct {
 	ms   int64
 	text []byte
@@ -81,7 +81,7 @@ func (s *stamp) set(at time.Time) {
 	switch {
 	case s.text != nil && ms == s.ms:
 		return
-	case s.text != nil && ms >= 0 && ms/1000 == s.ms/1000: // a zone changes with a second
+	case s.text != nil && ms >= 0 && ms/1000 == s.ms/1000: // a zone changes only between seconds
 		digits, rest := s.text[len(s.text)-3:], ms%1000
 		digits[0], digits[1], digits[2] = byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10)
 	default:
@@ -90,15 +90,16 @@ func (s *stamp) set(at time.Time) {
 	s.ms = ms
 }
 
-// A client is what the lines of one begin with, after the moment. Its list of identities is
-// never changed: a connection that proves another one gets a new list.
+// A client is the cached text with which the lines of a client begin, after the time. The
+// list of identities is never changed in place: a connection that proves another identity
+// gets a new list.
 type client struct {
 	session    zk.SessionID
 	identities []zk.Identity
-	head       []byte // nil: there is none
+	head       []byte // nil: nothing is cached
 }
 
-// is reports whether it is the client of an event.
+// is reports whether c is the client of an event.
 func (c *client) is(e *Event) bool {
 	if c.head == nil || c.session != e.Session || len(c.identities) != len(e.Client) {
 		return false
@@ -110,13 +111,13 @@ func (c *client) is(e *Event) bool {
 }
 
 const (
-	// clientsMax is how many clients the log knows at a time.
+	// clientsMax is how many clients the log caches at a time.
 	clientsMax = 64
-	// headMax is how long heads are that are kept.
+	// headMax is the longest head that is cached.
 	headMax = 512
 )
 
-// head is what the line of an event begins with. Called with mu held.
+// head returns the beginning of the line of an event, after the time. Called with mu held.
 func (l *Log) head(e *Event) []byte {
 	c := &l.mu.clients[uint64(e.Session)%clientsMax]
 	if c.is(e) {

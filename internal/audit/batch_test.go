@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A stamp that is changed is the one that the moment has, over seconds, minutes and a change of
-// the zone.
+// An updated stamp equals a freshly formatted one, across seconds, minutes and a change of the
+// zone.
 func TestStampIsThatOfItsMoment(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
 	if err != nil {
@@ -35,8 +35,8 @@ func TestStampIsThatOfItsMoment(t *testing.T) {
 	}
 }
 
-// What the log remembers of clients is never that of another one: of a session with the same
-// place, of one that has proved more, of one with long names.
+// The log never uses the cached head of another client: not of a session in the same slot,
+// nor after a client has proved more, nor for long names.
 func TestLinesOfManyClientsNameTheirOwn(t *testing.T) {
 	disk := vfs.NewMem()
 	o, _ := options(disk, &awaittest.Log{})
@@ -63,7 +63,7 @@ func TestLinesOfManyClientsNameTheirOwn(t *testing.T) {
 	}
 }
 
-// A batch is lines of one moment, in their order; what has no space is lost, and the rest is not.
+// A batch is lines of one moment, in order. A line without space is lost; the others are not.
 func TestBatchLosesWhatHasNoSpaceAlone(t *testing.T) {
 	disk := vfs.NewMem()
 	o, _ := options(disk, &awaittest.Log{})
@@ -81,7 +81,7 @@ func TestBatchLosesWhatHasNoSpaceAlone(t *testing.T) {
 	}
 }
 
-// Every byte, alone and between others, is written as the slow way does it.
+// Every byte, alone and between others, is escaped as by the slow, simple implementation.
 func TestEscapeOfEveryByte(t *testing.T) {
 	for c := range 256 {
 		for _, separator := range []byte{0, ','} {
@@ -94,7 +94,7 @@ func TestEscapeOfEveryByte(t *testing.T) {
 	}
 }
 
-// A line that finds no space is not made: a multi may have tens of thousands.
+// A line for which there is no space is not built, because a multi may have tens of thousands.
 func TestLineWithoutSpaceIsNotMade(t *testing.T) {
 	disk := vfs.NewMem()
 	o, _ := options(disk, &awaittest.Log{})

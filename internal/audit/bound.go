@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// valueMax is how many bytes of a path, or of a part of an entry of an ACL, stand in a line.
+	// valueMax is how many bytes of a path, or of a part of an ACL entry, a line contains.
 	valueMax = 1024
-	// aclMax is how long an ACL is in a line before the rest of its entries is left out.
+	// aclMax is the length of an ACL in a line after which its other entries are left out.
 	aclMax = 4096
-	// sumBytes is how much of a hash stands for what is left out.
+	// sumBytes is how many bytes of a hash replace what is left out.
 	sumBytes = 16
 )
 
-// bounded is escape, for a value that may be long: its beginning, how long it is, and a hash, so that
-// another one that begins alike is another one (audit-A4).
+// bounded is escape for a value that may be long: it writes the beginning, the length and a hash, so
+// two values with the same beginning stay different (audit-A4).
 func bounded(b []byte, value string, separator byte) []byte {
 	if len(value) <= valueMax {
 		return escape(b, value, separator)
@@ -33,7 +33,7 @@ func bounded(b []byte, value string, separator byte) []byte {
 	return fmt.Appendf(escape(b, value[:end], separator), "...[%d bytes sha256:%x]", len(value), sum[:sumBytes])
 }
 
-// appendRest appends what stands for the entries of a list that are left out (audit-A4).
+// appendRest appends the text that replaces the entries left out of a list (audit-A4).
 func appendRest(b []byte, list []zk.ACL) []byte {
 	h := sha256.New()
 	var head []byte

@@ -10,11 +10,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// lineMax is far above what a line needs, and far below what would empty the log.
+// lineMax is far above what a line needs, and far below a length that would push other lines out of
+// the log.
 const lineMax = 32 << 10
 
-// TestLineIsBoundedWhateverAClientSends: a client could fill the log with a few requests, and push out
-// what stands there. Two long values that begin alike remain different (audit-A4).
+// TestLineIsBoundedWhateverAClientSends: otherwise a client could fill the log with a few requests and
+// push out older lines. Two long values with the same beginning remain different (audit-A4).
 func TestLineIsBoundedWhateverAClientSends(t *testing.T) {
 	list := func(id string, n int, last string) []zk.ACL {
 		l := slices.Repeat([]zk.ACL{{Perms: zk.PermRead, Identity: zk.Identity{Scheme: "digest", ID: id}}}, n)
@@ -44,7 +45,8 @@ func TestLineIsBoundedWhateverAClientSends(t *testing.T) {
 	}
 }
 
-// TestBoundedValueSaysHowLongItIs, and begins with what it began with; one that fits is whole.
+// TestBoundedValueSaysHowLongItIs: a long value keeps its beginning and shows its length; a value
+// that fits is written whole.
 func TestBoundedValueSaysHowLongItIs(t *testing.T) {
 	fits := strings.Repeat("ä", valueMax/2)
 	if got := string(bounded(nil, fits, 0)); got != fits {

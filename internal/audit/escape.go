@@ -9,8 +9,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// asItIs are the bytes that are written as they are, whatever stands beside them, unless they
-// are the separator.
+// asItIs are the bytes that are written unescaped whatever their neighbors are, except the
+// separator.
 var asItIs = func() (table [256]bool) {
 	for b := byte(' '); b < 0x7f; b++ {
 		table[b] = b != '\\'
@@ -19,10 +19,11 @@ var asItIs = func() (table [256]bool) {
 }()
 
 // escape appends a value that somebody else has chosen (audit-A1): a tab, an end of line, a
-// backslash, the separator if it is not 0, and whatever cannot be seen or turns the text
-// around, are written as \t, \n, \r, \\, \, and \xNN or \uNNNN or \UNNNNNNNN.
+// backslash, the separator if it is not 0, and invisible characters and those that change
+// the direction of the text, are written as \t, \n, \r, \\, \, and \xNN or \uNNNN or
+// \UNNNNNNNN.
 func escape(b []byte, value string, separator byte) []byte {
-	plain, i := 0, 0 // from plain on nothing has been appended yet
+	plain, i := 0, 0 // value[plain:] is not appended yet
 	if separator == 0 {
 		i = seen(value)
 	}
@@ -47,9 +48,9 @@ func escape(b []byte, value string, separator byte) []byte {
 	return append(b, value[plain:]...)
 }
 
-// seen returns how many bytes of a value are written as they are, whatever comes after them:
-// eight are looked at together, as mostly they are those of a path. The last eight may have
-// been looked at before.
+// seen returns how many bytes at the start of a value need no escape. It checks eight at a
+// time, because most values are paths. The last eight may overlap bytes that are already
+// checked.
 func seen(value string) (n int) {
 	bytes := unsafe.Slice(unsafe.StringData(value), len(value))
 	for ; n+8 <= len(bytes); n += 8 {
@@ -63,16 +64,16 @@ func seen(value string) (n int) {
 	return n
 }
 
-// eightAsTheyAre reports whether none of eight bytes is below a space, above a tilde, or a
-// backslash.
+// eightAsTheyAre reports whether none of the eight bytes is below a space, above a tilde,
+// or a backslash.
 func eightAsTheyAre(x uint64) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	low, backslash, del := (x-ones*' ')&^x, x^ones*'\\', x^ones*0x7f
 	return (x|low|(backslash-ones)&^backslash|(del-ones)&^del)&highs == 0
 }
 
-// special reports whether a character is not written as it is. One byte that is no
-// character decodes as the replacement character.
+// special reports whether a character must be escaped. A byte that is not part of
+// a character decodes as the replacement character with size 1.
 func special(r rune, size int, separator byte) bool {
 	switch {
 	case r == '\\', separator != 0 && r == rune(separator):

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Operation is what an event is about, by Apache's name for it.
+// Operation is what an event is about, under the name that Apache uses.
 type Operation string
 
 // The operations, as AuditConstants of Apache has them.
@@ -40,10 +40,10 @@ const (
 // NoMode is the mode of an event that creates nothing.
 const NoMode zk.CreateMode = -1
 
-// Event is a line of the log before it is text. What is empty has no field.
+// Event is the content of one line of the log. Empty values are left out.
 type Event struct {
 	Session   zk.SessionID
-	Client    []zk.Identity // what the client has proved, its address among it; nil: the server itself did it
+	Client    []zk.Identity // what the client has proved, including its address; nil: the server itself acted
 	Operation Operation
 	Path      string
 	Mode      zk.CreateMode // NoMode for none
@@ -61,23 +61,23 @@ var modes = [...]string{
 const stampLayout = "2006-01-02 15:04:05,000"
 
 // The rest of the prefix, as the pattern "%d{ISO8601} %p %c{2}: %m%n" of Apache's
-// logback.xml makes it: failures are of the level ERROR.
+// logback.xml makes it: failures have the level ERROR.
 const (
 	prefixDone   = " INFO o.a.z.a.Slf4jAuditLogger: "
 	prefixFailed = " ERROR o.a.z.a.Slf4jAuditLogger: "
 )
 
-// appendStamp appends the moment that begins a line.
+// appendStamp appends the time at the start of a line.
 func appendStamp(b []byte, at time.Time) []byte { return at.AppendFormat(b, stampLayout) }
 
-// appendHead appends what follows the moment, up to the operation, for an event that has not
-// failed; the server itself is user.
+// appendHead appends the text after the time, up to the operation, for an event that has not
+// failed. user is the name of the server itself.
 func appendHead(b []byte, e *Event, user string) []byte {
 	b = appendWho(appendSession(append(b, prefixDone...), e.Session), e.Client, user)
 	return append(b, "operation="...)
 }
 
-// appendLine appends what follows the moment; head is what appendHead makes of the event.
+// appendLine appends the text after the time. head is the result of appendHead for the event.
 func appendLine(b []byte, e *Event, head []byte) []byte {
 	if e.Result == Failure {
 		b = append(b, prefixFailed...)
@@ -99,7 +99,7 @@ func appendLine(b []byte, e *Event, head []byte) []byte {
 	return append(b, '\n')
 }
 
-// appendSession appends the field of a session, 0 has none.
+// appendSession appends the field of a session; session 0 has none.
 func appendSession(b []byte, id zk.SessionID) []byte {
 	if id == 0 {
 		return b
@@ -107,7 +107,7 @@ func appendSession(b []byte, id zk.SessionID) []byte {
 	return append(strconv.AppendUint(append(b, "session=0x"...), uint64(id), 16), '\t')
 }
 
-// appendWho appends the fields of who did something; the server itself is user.
+// appendWho appends the fields of the client that acted. user is the name of the server itself.
 func appendWho(b []byte, client []zk.Identity, user string) []byte {
 	if client == nil {
 		return append(escape(append(b, "user="...), user, 0), '\t')
@@ -115,11 +115,11 @@ func appendWho(b []byte, client []zk.Identity, user string) []byte {
 	return appendAddress(appendUsers(b, client), client)
 }
 
-// usersMax is how long the names of a client may be before those are left out that it has given
-// itself: a client could fill the log with them, and push out what stands there.
+// usersMax is the total length of a client's names above which names that it gave itself are
+// left out. Otherwise a client could fill the log with names and push out older lines.
 const usersMax = 384
 
-// appendUsers appends the names that a client has, with commas between. There may be none.
+// appendUsers appends the names of a client, separated by commas. There may be none.
 func appendUsers(b []byte, client []zk.Identity) []byte {
 	begin, left := len(b), 0
 	for i := range client {
@@ -155,7 +155,7 @@ func appendUsers(b []byte, client []zk.Identity) []byte {
 	return b
 }
 
-// appendUser appends one name to those that begin there.
+// appendUser appends one name to the list of names that starts at b[begin].
 func appendUser(b []byte, begin int, id *zk.Identity) []byte {
 	name := userOf(id)
 	if blank(name) {
@@ -172,8 +172,8 @@ func appendUser(b []byte, begin int, id *zk.Identity) []byte {
 	return escape(b, name, separator(id.Scheme))
 }
 
-// userOf is the name of an identity, as its provider has it in Apache: the rights of the
-// super user are no name.
+// userOf returns the name of an identity, as its provider in Apache does. The rights of
+// the super user have no name.
 func userOf(id *zk.Identity) string {
 	switch id.Scheme {
 	case "super":
@@ -185,7 +185,7 @@ func userOf(id *zk.Identity) string {
 	return id.ID
 }
 
-// blank reports whether Java's trim leaves nothing of a name.
+// blank reports whether Java's trim makes a name empty.
 func blank(name string) bool {
 	for i := range len(name) {
 		if name[i] > ' ' {
@@ -195,8 +195,9 @@ func blank(name string) bool {
 	return true
 }
 
-// separator is what ends a name in a list of them: an authority stands for that of a
-// certificate, which has commas of its own.
+// separator returns the character to escape in the names of a scheme, because it
+// ends a name in the list. It returns 0 for x509: names of certificates contain
+// commas themselves, which are not escaped.
 func separator(scheme string) byte {
 	if scheme == "x509" {
 		return 0

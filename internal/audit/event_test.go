@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// moment is one of a zone, as lines have the time of the machine.
+// moment has a time zone, because lines use the local time of the machine.
 var moment = time.Date(2026, 3, 1, 7, 5, 9, 42_000_000, time.FixedZone("", 3600))
 
 func line(e *Event) string {
@@ -102,7 +102,7 @@ func TestUsersAreThoseOfTheProviders(t *testing.T) {
 	}
 }
 
-// What a client chooses ends neither a line, nor a field, nor a name in a list (audit-A1).
+// A value that a client chooses ends neither a line, nor a field, nor a name in a list (audit-A1).
 func TestNobodyForgesALine(t *testing.T) {
 	evil := "x\ty\nz\r\\ \x00\x1b\x7f,\u0085\u2028\u202e\U000e0001\xff é"
 	e := Event{
@@ -138,7 +138,7 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-// A byte is escaped as it is by itself, wherever it stands.
+// A byte is escaped in the same way wherever it is.
 func TestEveryByteIsEscapedAtEveryPlace(t *testing.T) {
 	const length = 18
 	for b := range 256 {
@@ -163,8 +163,8 @@ func BenchmarkEscape(b *testing.B) {
 	}
 }
 
-// A client that gives itself names without end does not fill the log; what others have proved of
-// it is always told.
+// A client that gives itself many names does not fill the log. Names that were proved are always
+// logged.
 func TestNamesThatAClientHasGivenItselfAreLeftOutWhereTheyAreMany(t *testing.T) {
 	client := []zk.Identity{ip("10.0.0.1")}
 	for i := range 29 {

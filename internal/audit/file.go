@@ -10,17 +10,17 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// file is the file that is written, and those before it: name.1 is the one before, and
-// name.kept the oldest. One goroutine uses it at a time.
+// file is the file that is being written, and the files before it: name.1 is the previous one, and
+// name.kept the oldest. Only one goroutine uses it at a time.
 type file struct {
 	fs       vfs.FS
 	name     string
 	bytesMax int64
 	kept     int
 
-	out  vfs.File // nil: it is to be opened
+	out  vfs.File // nil if it has to be opened
 	size int64
-	torn bool // its last line has no end
+	torn bool // its last line is incomplete
 	ours bool // what is written next is the rest of that line
 }
 
@@ -42,14 +42,14 @@ func (f *file) open() error {
 	return nil
 }
 
-// write appends lines. It returns how many bytes it has done with, which end in the middle
-// of a line only if there is an error, and how many lines of them it could not write.
+// write appends lines. It returns how many bytes it has dealt with, and how many of their lines it
+// could not write. The bytes end in the middle of a line only if there is an error.
 func (f *file) write(b []byte) (n, lost int, err error) {
 	within := f.torn && f.ours
 	if err := f.reopen(); err != nil {
 		return 0, 0, err
 	}
-	if within && !f.ours { // the file that has the beginning has gone
+	if within && !f.ours { // the file with the beginning of the line is gone
 		n, lost = bytes.IndexByte(b, '\n')+1, 1
 	}
 	if f.torn && !f.ours && n < len(b) {
@@ -82,8 +82,8 @@ func (f *file) put(b []byte) error {
 	return err
 }
 
-// reopen opens the file again if the one of that name is another one: somebody has moved it
-// away, or has cut it.
+// reopen opens the file again if another file has its name, because somebody has moved it away or
+// shortened it.
 func (f *file) reopen() error {
 	if f.out != nil {
 		info, err := f.fs.Stat(f.name)
@@ -99,8 +99,8 @@ func (f *file) reopen() error {
 	return f.open()
 }
 
-// fitting returns the lines that the file has space for, one at least: where there is none
-// for the first of them, a new file is begun, but for a line that is longer than a file.
+// fitting returns the lines for which the file has space, at least one. If there is no space for
+// the first of them, a new file is begun, unless the line is longer than a file.
 func (f *file) fitting(b []byte) ([]byte, error) {
 	space := f.bytesMax - f.size
 	if int64(len(b)) <= space {
@@ -119,8 +119,8 @@ func (f *file) fitting(b []byte) ([]byte, error) {
 	return f.fitting(b)
 }
 
-// rotate begins a new file. It can be done again from wherever it has failed, and loses no
-// file by that: those before it make way only up to the first name that is free.
+// rotate begins a new file. If it fails, it can be repeated from wherever that was, and loses no
+// file by that: the older files are renamed only up to the first name that is free.
 func (f *file) rotate() error {
 	if err := f.out.Sync(); err != nil {
 		return err

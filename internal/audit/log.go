@@ -14,21 +14,21 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// QueueBytesMax is how many bytes of lines may wait for the writer.
+// QueueBytesMax is the number of bytes of lines that may wait for the writer.
 const QueueBytesMax = 16 << 20
 
-// retryTime is between two attempts to write to a file that could not be written.
+// retryTime is the interval between two attempts to write to a file that cannot be written.
 const retryTime = time.Second
 
-// Options are what a log is opened with.
+// Options are the options with which a log is opened.
 type Options struct {
 	FS       vfs.FS
 	File     string
-	BytesMax int64  // of one file: the next one is begun before a line that would not fit
-	Kept     int    // files that are kept beside it, 1 at least
-	User     string // who the server itself is
+	BytesMax int64  // of one file: the next is begun before a line that would not fit
+	Kept     int    // number of older files that are kept, at least 1
+	User     string // the user as which the server itself runs
 
-	QueueBytesMax int // 0 is QueueBytesMax
+	QueueBytesMax int // 0 means the constant QueueBytesMax
 
 	Clock  clock.Clock
 	Wall   func() time.Time
@@ -42,36 +42,36 @@ type Log struct {
 	ready chan struct{} // a token when there are lines
 	many  chan struct{} // a token when there are gatherBytes of them
 	stop  chan struct{}
-	ended chan struct{} // nil: there is no writer yet
+	ended chan struct{} // nil if there is no writer yet
 	close sync.Once
 
 	mu struct {
 		sync.Mutex
-		pending []byte // lines that the writer has not taken
-		queued  int    // bytes of them, and of those that it has
+		pending []byte // lines that the writer has not taken yet
+		queued  int    // their bytes, and the bytes that the writer has taken
 		closed  bool
 		stamp   stamp
-		clients [clientsMax]client // by their sessions
+		clients [clientsMax]client // by session
 	}
 
-	// Of the writer.
+	// Only the writer uses these.
 	file    file
-	buffer  []byte // what it writes from
-	writing []byte // what is left of that
+	buffer  []byte // the buffer from which it writes
+	writing []byte // what is left of the buffer
 	failing bool
 
 	written atomic.Int64
 	lost    lobby.Failures
-	failed  lobby.Failures // attempts to write
+	failed  lobby.Failures // failed attempts to write
 }
 
-// Report is how many lines a log has had since it was opened.
+// Report counts the lines that a log has been given since it was opened.
 type Report struct {
 	Written int64
-	Lost    int64 // they are in no file
+	Lost    int64 // in no file
 }
 
-// Open opens the file for appending, and makes it if there is none.
+// Open opens the file for appending, and creates it if it does not exist.
 func Open(o Options) (*Log, error) {
 	if o.QueueBytesMax == 0 {
 		o.QueueBytesMax = QueueBytesMax
@@ -90,7 +90,8 @@ func (l *Log) cannot(err error) error {
 	return fmt.Errorf("the audit log %s cannot be written: %w", l.opts.File, err)
 }
 
-// Begin writes the first line, and waits for that. Then the log takes others. Call it once.
+// Begin writes the first line, and waits until it is written. After that, the log accepts other
+// lines. Call it once.
 func (l *Log) Begin(e *Event) error {
 	line := appendLine(appendStamp(nil, l.opts.Wall()), e, appendHead(nil, e, l.opts.User))
 	if _, _, err := l.file.write(line); err != nil {
@@ -102,7 +103,7 @@ func (l *Log) Begin(e *Event) error {
 	return nil
 }
 
-// lose counts lines that are in no file, and tells whose the last one was.
+// lose counts lines that are in no file, and reports whose line was the last.
 func (l *Log) lose(lines int, of zk.SessionID) {
 	if lines == 0 {
 		return
@@ -119,8 +120,8 @@ func (l *Log) Report() Report { return Report{Written: l.written.Load(), Lost: l
 // closeTime is how long Close waits for a disk that does not answer.
 const closeTime = 5 * time.Second
 
-// Close writes what the queue has, if that can be, and closes the file. It does not wait for
-// longer than closeTime: a writer that is held by the disk is left to it.
+// Close writes what is in the queue, if possible, and closes the file. It waits no longer than
+// closeTime: if the disk blocks the writer, Close leaves the writer behind.
 func (l *Log) Close() {
 	l.close.Do(func() {
 		l.mu.Lock()
@@ -144,7 +145,7 @@ func (l *Log) Close() {
 	})
 }
 
-// end closes the file, which is the last that is done with it.
+// end closes the file, as the last thing that is done with it.
 func (l *Log) end() {
 	defer close(l.ended)
 	if err := l.file.close(); err != nil {
@@ -164,7 +165,8 @@ func (l *Log) run() {
 	l.lose(bytes.Count(l.writing, []byte{'\n'}), 0)
 }
 
-// await waits until there are lines, or for the next attempt; false at the end.
+// await waits until there are lines, or until it is time for the next attempt. It returns false at
+// the end.
 func (l *Log) await() bool {
 	if !l.failing {
 		select {
@@ -184,8 +186,8 @@ func (l *Log) await() bool {
 	}
 }
 
-// Lines gather after a write, before the next one, until gatherTime has passed or there are
-// gatherBytes of them: two buffers of that length stay in a processor's cache.
+// After a write, lines gather until gatherTime has passed or there are gatherBytes of them, and are
+// then written together. Two buffers of that length stay in a processor's cache.
 const (
 	gatherTime  = 20 * time.Millisecond
 	gatherBytes = 256 << 10
@@ -204,7 +206,7 @@ func (l *Log) gather() {
 	}
 }
 
-// drain writes what there is now, until the file takes no more.
+// drain writes what there is now, until the file accepts no more.
 func (l *Log) drain() {
 	for l.take(); len(l.writing) > 0; {
 		n, lost, err := l.file.write(l.writing)
@@ -220,7 +222,7 @@ func (l *Log) drain() {
 	}
 }
 
-// done takes out of the queue what was written, or cannot be any more.
+// done removes from the queue what was written, or can no longer be written.
 func (l *Log) done(n, lost int) {
 	l.written.Add(int64(bytes.Count(l.writing[:n], []byte{'\n'}) - lost))
 	l.lose(lost, 0)
@@ -230,10 +232,10 @@ func (l *Log) done(n, lost int) {
 	l.mu.queued -= n
 }
 
-// bufferKeep is the buffer that a log keeps: what gathers while much is written.
+// bufferKeep is the largest buffer that a log keeps: what gathers under heavy load.
 const bufferKeep = 1 << 20
 
-// take takes the lines that wait, after those that it has.
+// take takes the waiting lines, and puts them after the lines that the writer has.
 func (l *Log) take() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,7 +251,7 @@ func (l *Log) take() {
 	l.writing = l.buffer
 }
 
-// fail tells of a file that cannot be written. What waits is written later, as long as the
+// fail reports a file that cannot be written. The waiting lines are written later, as long as the
 // queue has space.
 func (l *Log) fail(err error) {
 	l.failing = true

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// options are those of a log on a disk, whose clock is moved by the test.
+// options returns the options of a log on a disk, whose clock the test moves.
 func options(disk vfs.FS, w *awaittest.Log) (Options, *clock.Manual) {
 	manual := clock.NewManual(clock.FromMillis(1000))
 	return Options{
@@ -41,7 +41,7 @@ func deleted(n int) *Event {
 	return &Event{Session: 1, Client: []zk.Identity{ip("10.0.0.1")}, Operation: Delete, Path: fmt.Sprintf("/%04d", n), Mode: NoMode, Result: Success}
 }
 
-// read returns the lines of a file, none if there is none.
+// read returns the lines of a file, or none if there is no file.
 func read(t *testing.T, disk vfs.FS, name string) []string {
 	t.Helper()
 	if there, err := vfs.Exists(disk, name); err != nil || !there {
@@ -54,7 +54,7 @@ func read(t *testing.T, disk vfs.FS, name string) []string {
 	return strings.SplitAfter(strings.TrimSuffix(string(content), "\n"), "\n")
 }
 
-// scarce is a disk that takes the part of a write for which it has space, as a real one does.
+// scarce is a disk that accepts the part of a write for which it has space, as a real disk does.
 type scarce struct {
 	*vfs.Mem
 	left atomic.Int64
@@ -107,13 +107,13 @@ func TestEveryLineIsWrittenInItsOrder(t *testing.T) {
 	if r := l.Report(); r != (Report{Written: 1001}) {
 		t.Error(r)
 	}
-	l.Add(deleted(1)) // after the end: it is lost, and counted
+	l.Add(deleted(1)) // after the end: lost, and counted
 	if r := l.Report(); r.Lost != 1 {
 		t.Error(r)
 	}
 }
 
-// A log is added to, and a line that a crash has left without its end gets one (audit-A3).
+// A log is continued, and a line that a crash left incomplete is ended (audit-A3).
 func TestLogGoesOnWhereItWas(t *testing.T) {
 	disk := vfs.NewMem()
 	f, err := disk.Create("audit.log")
@@ -161,7 +161,7 @@ func TestFullFileMakesWayAndTheOldestGoes(t *testing.T) {
 	}
 }
 
-// A line that is longer than a file has one of its own.
+// A line that is longer than a file has a file of its own.
 func TestLongLineIsWrittenWhole(t *testing.T) {
 	disk := vfs.NewMem()
 	o, _ := options(disk, &awaittest.Log{})
@@ -179,7 +179,7 @@ func TestLongLineIsWrittenWhole(t *testing.T) {
 	}
 }
 
-// A rotation that fails at any operation is done again, and no line and no file is lost.
+// A rotation that fails at any operation is repeated, and no line and no file is lost.
 func TestRotationThatFailsIsDoneAgain(t *testing.T) {
 	var wrongAt, operations atomic.Int64
 	for at := int64(1); ; at++ {
@@ -235,19 +235,19 @@ func TestRotationThatFailsIsDoneAgain(t *testing.T) {
 	}
 }
 
-// While the disk is full lines wait, as long as there is space for them in the queue; those
-// beyond are lost and counted. The operator is told once a minute (audit-A2).
+// While the disk is full, lines wait as long as the queue has space for them; lines beyond that are
+// lost and counted. The operator is told once a minute (audit-A2).
 func TestFullDiskLosesWhatTheQueueCannotHold(t *testing.T) {
 	disk, w := newScarce(), &awaittest.Log{}
 	o, manual := options(disk, w)
 	line := len(lineOf(deleted(0), "root"))
 	o.QueueBytesMax = 10 * line
 	l := begun(t, o)
-	disk.left.Store(int64(line) / 2) // half a line has space
+	disk.left.Store(int64(line) / 2) // space for half a line
 	l.Add(deleted(0))
 	awaittest.Until(t, "an attempt", func() bool { return w.Count("cannot be written: lines are queued") == 1 })
 	for n := 1; n < 100; n++ {
-		l.Add(deleted(n)) // half of the first is written: nine more and a half have space
+		l.Add(deleted(n)) // half of the first is written, so nine and a half more fit
 	}
 	if r := l.Report(); r.Written != 1 || r.Lost != 90 {
 		t.Fatal(r)
@@ -277,7 +277,7 @@ func TestFullDiskLosesWhatTheQueueCannotHold(t *testing.T) {
 	}
 }
 
-// A disk that never answers holds up nobody who adds a line, and the queue keeps its bound.
+// If a disk never answers, adding a line blocks nobody, and the queue keeps its limit.
 func TestAddWaitsForNoDisk(t *testing.T) {
 	held, free := make(chan struct{}), make(chan struct{})
 	var holds atomic.Bool
@@ -313,7 +313,7 @@ func TestAddWaitsForNoDisk(t *testing.T) {
 	}
 }
 
-// What waits for a disk that is full to the end is lost, and counted.
+// Lines that wait for a disk that is full to the end are lost, and counted.
 func TestLinesThatWaitAtTheEndAreCounted(t *testing.T) {
 	disk, w := vfs.NewMem(), &awaittest.Log{}
 	o, _ := options(disk, w)
@@ -328,8 +328,8 @@ func TestLinesThatWaitAtTheEndAreCounted(t *testing.T) {
 	}
 }
 
-// A file that somebody has moved away, or cut, is made again. The rest of a line whose
-// beginning is in the other file is lost: it could be taken for a line of its own.
+// A file that somebody has moved away or shortened is created again. If the beginning of a line is
+// in the other file, the rest of the line is lost, because it could be taken for a line of its own.
 func TestFileThatWasMovedAwayIsMadeAgain(t *testing.T) {
 	disk, w := newScarce(), &awaittest.Log{}
 	o, manual := options(disk, w)
@@ -373,7 +373,7 @@ func TestLogThatCannotBeWrittenIsRefused(t *testing.T) {
 
 func TestQuietLogAllocatesNothing(t *testing.T) {
 	o, _ := options(vfs.NewMem(), &awaittest.Log{})
-	o.QueueBytesMax = 1 // nothing has space
+	o.QueueBytesMax = 1 // no space for anything
 	l := begun(t, o)
 	e := deleted(0)
 	l.Add(e)
@@ -382,7 +382,7 @@ func TestQuietLogAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd is what a line costs the loop.
+// BenchmarkAdd measures what a line costs the loop.
 func BenchmarkAdd(b *testing.B) {
 	o, _ := options(vfs.NewMem(), &awaittest.Log{})
 	o.Wall, o.BytesMax, o.Kept = time.Now, 1<<20, 1
@@ -402,7 +402,8 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportMetric(float64(l.Report().Lost)/float64(b.N), "lost/op")
 }
 
-// What a batch of lines costs until they are in the queue; the figure is of 64 lines.
+// BenchmarkBatch measures what a batch of lines costs until it is in the queue; the figure is for
+// 64 lines.
 func BenchmarkBatch(b *testing.B) {
 	o, _ := options(vfs.NewMem(), &awaittest.Log{})
 	o.Wall = time.Now
@@ -444,7 +445,7 @@ func (f *countingFile) Write(p []byte) (int, error) {
 	return f.File.Write(p)
 }
 
-// The first line is written at once; those that come soon after it, together.
+// The first line is written at once; the lines that come soon after it are written together.
 func TestLinesGatherAfterAWrite(t *testing.T) {
 	disk := &counting{Mem: vfs.NewMem()}
 	o, manual := options(disk.Mem, &awaittest.Log{})
@@ -464,7 +465,8 @@ func TestLinesGatherAfterAWrite(t *testing.T) {
 	}
 }
 
-// Many lines are written before their time has come: the clock is not moved here.
+// If there are many lines, they are written before their time has come: the clock is not moved
+// here.
 func TestManyLinesGatherForNoTime(t *testing.T) {
 	o, _ := options(vfs.NewMem(), &awaittest.Log{})
 	o.BytesMax = 16 << 20
@@ -480,7 +482,7 @@ func TestManyLinesGatherForNoTime(t *testing.T) {
 	awaittest.Until(t, "the others are written", func() bool { return l.Report().Written == 2+lines })
 }
 
-// The fields of a client are made again when another one comes, or it has proved more.
+// The fields of a client are made again when another client comes, or when it has proved more.
 func TestLineNamesItsClient(t *testing.T) {
 	disk := vfs.NewMem()
 	o, _ := options(disk, &awaittest.Log{})
@@ -510,7 +512,7 @@ func TestLineNamesItsClient(t *testing.T) {
 type stuck struct {
 	*vfs.Mem
 	held    atomic.Bool
-	waits   chan struct{} // a token when one does
+	waits   chan struct{} // a token when a write waits
 	release chan struct{}
 }
 
@@ -532,8 +534,8 @@ func (f *stuckFile) Write(b []byte) (int, error) {
 	return f.File.Write(b)
 }
 
-// TestCloseDoesNotWaitForADiskThatDoesNotAnswer: a server that is told to end ends, and says
-// what may be missing.
+// TestCloseDoesNotWaitForADiskThatDoesNotAnswer checks that a server that is told to end does end,
+// and reports what may be missing.
 func TestCloseDoesNotWaitForADiskThatDoesNotAnswer(t *testing.T) {
 	var w awaittest.Log
 	disk := &stuck{Mem: vfs.NewMem(), waits: make(chan struct{}, 1), release: make(chan struct{})}

@@ -9,26 +9,27 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Groups are the settings of ACLs by groups of znodes, as X509ZNodeGroupAclProvider has
-// them: a client has the identities of the domains that a map in the tree gives the id of
-// its certificate, and what it makes can belong to those.
+// Groups are the settings of ACLs by groups of znodes, as in X509ZNodeGroupAclProvider. A
+// map in the tree assigns domains to the id of a client's certificate. The client has the
+// identities of these domains, and what it creates can belong to them.
 type Groups struct {
-	On           bool     // the provider is that of the scheme x509
+	On           bool     // this is the provider of the scheme x509
 	Supers       []string // superUserId: ids that may do everything
-	CrossDomains []string // crossDomainAccessDomainName: domains whose members may
-	OwnACL       bool     // setX509ClientIdAsAcl: what is made belongs to the domains of who makes it, whatever list was asked for
-	OwnACLOf     []string // allowedClientIdAsAclDomains: that is so in these domains
-	OpenRead     []string // openReadAccessPathPrefix: paths that begin so may be read by everybody, where OwnACL counts
+	CrossDomains []string // crossDomainAccessDomainName: domains whose members may do everything, too
+	OwnACL       bool     // setX509ClientIdAsAcl: a new znode belongs to the domains of its creator, whatever list was requested
+	OwnACLOf     []string // allowedClientIdAsAclDomains: the domains for which OwnACL applies
+	OpenRead     []string // openReadAccessPathPrefix: where OwnACL applies, everybody may read paths with these prefixes
 	Dedicated    string   // dedicatedDomain: the one domain whose clients are served, "" for any
-	Lenient      bool     // enforceDedicatedDomain=false: the others are served, too, with no identity
-	KeepID       bool     // storeAuthedClientId: the id is an identity beside its domains
+	Lenient      bool     // enforceDedicatedDomain=false: other clients are served, too, without an identity
+	KeepID       bool     // storeAuthedClientId: the id is an identity in addition to its domains
 }
 
-// ErrOtherDomain says that a client is in no domain that this server is for.
+// ErrOtherDomain says that a client is in none of the domains that this server serves.
 var ErrOtherDomain = fmt.Errorf("auth: the client is not of the domain that this server is for")
 
-// Grouped returns the identities that a certificate with an id proves which a map gives some
-// domains, or ErrOtherDomain. Those who may do everything have none of the scheme x509.
+// Grouped returns the identities of a certificate with the given id, to which the map
+// assigns the given domains, or ErrOtherDomain. Clients that may do everything get no
+// identity of the scheme x509.
 func (r *Rules) Grouped(id string, domains []string) ([]zk.Identity, error) {
 	g := &r.Groups
 	if slices.Contains(g.Supers, id) {
@@ -59,8 +60,9 @@ func (r *Rules) Grouped(id string, domains []string) ([]zk.Identity, error) {
 	return proved, nil
 }
 
-// Regrouped returns the identities of a connection of which a certificate proves others now.
-// Those that were proved in other ways stay.
+// Regrouped returns the identities of a connection after the map has changed: proved
+// replaces those that the certificate proved before, and identities proved in other ways
+// stay.
 func Regrouped(have, proved []zk.Identity) []zk.Identity {
 	var all []zk.Identity
 	for _, id := range have {
@@ -71,8 +73,8 @@ func Regrouped(have, proved []zk.Identity) []zk.Identity {
 	return append(all, proved...)
 }
 
-// own returns the list that what a connection makes at a path has, whatever it asks for; and
-// otherwise what is added to the list that it asks for.
+// own returns the list that a znode created by a connection at a path has, whatever list was
+// requested, or else the entries to add to the requested list.
 func (g *Groups) own(path string, identities []zk.Identity) (list []zk.ACL, instead bool) {
 	if !g.On || g.Dedicated != "" {
 		return nil, false
@@ -99,12 +101,13 @@ func (g *Groups) own(path string, identities []zk.Identity) (list []zk.ACL, inst
 	return list, instead
 }
 
-// MapPath is where the tree has the map: a znode for each domain, and below it one for each
-// id of a certificate that is in it.
+// MapPath is the path of the map: it has a child for each domain, which has a child for
+// each certificate id in the domain.
 const MapPath = "/zookeeper/uri-domain-map"
 
-// MapIsOthers reports whether a client may not make or delete what is at path: the map. All
-// may write below /zookeeper, and who made the map could put a client into any domain.
+// MapIsOthers reports whether path is the map and the client may not create or delete it.
+// Everybody may write below /zookeeper, and the creator of the map could put a client into
+// any domain.
 func (r *Rules) MapIsOthers(path string, identities []zk.Identity) bool {
 	if !r.Groups.On || r.SkipACL || path != MapPath {
 		return false
@@ -112,8 +115,8 @@ func (r *Rules) MapIsOthers(path string, identities []zk.Identity) bool {
 	return !slices.ContainsFunc(identities, func(id zk.Identity) bool { return id.Scheme == Super.Scheme })
 }
 
-// Guarded reports whether what stands below a znode of the map counts: not everybody may
-// change it.
+// Guarded reports whether the children of a znode of the map count: they do if not
+// everybody may change them.
 func (r *Rules) Guarded(list acl.List) bool {
 	const changes = zk.PermCreate | zk.PermDelete | zk.PermAdmin
 	return r.SkipACL || list.Len() > 0 && list.Grants(anyone)&changes == 0

@@ -16,7 +16,7 @@ func ids(texts ...string) (all []zk.Identity) {
 	return all
 }
 
-// TestWhatACertificateProvesByItsDomains: as assignAuthInfo of X509ZNodeGroupAclProvider.
+// TestWhatACertificateProvesByItsDomains: the same as assignAuthInfo of X509ZNodeGroupAclProvider.
 func TestWhatACertificateProvesByItsDomains(t *testing.T) {
 	for name, c := range map[string]struct {
 		groups  Groups
@@ -42,7 +42,7 @@ func TestWhatACertificateProvesByItsDomains(t *testing.T) {
 	}
 }
 
-// TestSuperUserByACertificateHasProvedItself: where x509 must be proved, it is.
+// TestSuperUserByACertificateHasProvedItself: it passes where x509 is enforced.
 func TestSuperUserByACertificateHasProvedItself(t *testing.T) {
 	r := Rules{Enforce: []string{"x509"}}
 	for id, want := range map[zk.Identity]bool{{Scheme: "super", ID: "me"}: true, Super: false, {Scheme: "x509", ID: "a"}: true, {Scheme: "ip", ID: "::1"}: false} {
@@ -52,7 +52,7 @@ func TestSuperUserByACertificateHasProvedItself(t *testing.T) {
 	}
 }
 
-// TestMapChangesWhatACertificateHasProvedAlone: not the address, and not what passwords have.
+// TestMapChangesWhatACertificateHasProvedAlone: it keeps the address and what passwords proved.
 func TestMapChangesWhatACertificateHasProvedAlone(t *testing.T) {
 	have := ids("ip", "1.2.3.4", "x509", "a", "super", "b", "digest", "u:h", "super", "", "sasl", "n")
 	want := ids("ip", "1.2.3.4", "digest", "u:h", "super", "", "sasl", "n", "x509", "c")
@@ -61,7 +61,7 @@ func TestMapChangesWhatACertificateHasProvedAlone(t *testing.T) {
 	}
 }
 
-// TestListsThatGroupsSet plays TestFixupACL of the provider, and what is not in it.
+// TestListsThatGroupsSet runs the cases of the provider's TestFixupACL, and more.
 func TestListsThatGroupsSet(t *testing.T) {
 	asked := []zk.ACL{entry(31, "x509", "toBeAdded"), entry(31, "world", "anyone")}
 	all := func(names ...string) (list []zk.ACL) {
@@ -100,7 +100,7 @@ func TestListsThatGroupsSet(t *testing.T) {
 		r := Rules{X509: true, Groups: c.groups}
 		list := asked
 		if !c.groups.On {
-			list = asked[1:] // the other one reads as no name of X.500
+			list = asked[1:] // the other one is not a valid X.500 name
 		}
 		if got, err := r.Fix("/open/path", list, c.who, 0); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, %v", name, got, err)
@@ -118,7 +118,7 @@ func TestListsThatGroupsSet(t *testing.T) {
 	}
 }
 
-// TestMapThatEverybodyMayChangeIsNotGuarded: it says who may do everything.
+// TestMapThatEverybodyMayChangeIsNotGuarded: the map decides who may do everything.
 func TestMapThatEverybodyMayChangeIsNotGuarded(t *testing.T) {
 	for _, c := range []struct {
 		list []zk.ACL

@@ -9,7 +9,7 @@ import (
 	"hash"
 )
 
-// hashes are the algorithms of digests, by the names that Java has for them.
+// hashes are the digest algorithms by their names in Java.
 var hashes = map[string]func() hash.Hash{
 	"MD5":  md5.New,
 	"SHA1": sha1.New, "SHA-1": sha1.New, "SHA": sha1.New,
@@ -19,7 +19,7 @@ var hashes = map[string]func() hash.Hash{
 	"SHA3-384": func() hash.Hash { return sha3.New384() }, "SHA3-512": func() hash.Hash { return sha3.New512() },
 }
 
-// ValidHash reports whether there is such an algorithm.
+// ValidHash reports whether name is a known algorithm.
 func ValidHash(name string) bool { return name == "" || hashes[name] != nil }
 
 func newHash(name string) hash.Hash {

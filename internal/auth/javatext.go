@@ -5,9 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// JavaText returns bytes as Java makes a String of them: what is not UTF-8 becomes U+FFFD, one for
-// as many bytes as could have been a beginning. Apache's servers hash a credential after that, so
-// that a password in Latin-1 has to give the same identity here.
+// JavaText decodes bytes as Java does when it makes a String of them: each longest invalid prefix
+// of a UTF-8 sequence becomes one U+FFFD. Apache's servers hash a credential after this
+// conversion, and a password in Latin-1 has to give the same identity here.
 func JavaText(text string) string {
 	if utf8.ValidString(text) {
 		return text
@@ -27,7 +27,7 @@ func JavaText(text string) string {
 
 // malformed returns how many bytes at the start of a text are replaced by one U+FFFD.
 func malformed(text string) int {
-	// Of the bytes that follow a first one, the second has a range of its own in some cases.
+	// After some first bytes, the second byte has a narrower range than the others.
 	follow, low, high := 0, byte(0x80), byte(0xbf)
 	switch first := text[0]; {
 	case first >= 0xc2 && first <= 0xdf:

@@ -41,7 +41,7 @@ func TestMalformedTextIsReplacedAsJavaDoes(t *testing.T) {
 			t.Errorf("%s: %s, Java %s", in, got, want)
 		}
 	}
-	// A password in Latin-1, by a server of Apache's that was asked with getACL.
+	// A password in Latin-1. The expected identity comes from getACL on one of Apache's servers.
 	if got := Digest("bob:\xe9t\xe9"); got != Digest("bob:\ufffdt\ufffd") {
 		t.Errorf("bob is %q", got)
 	}

@@ -9,17 +9,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Principals say which identity of the scheme sasl a name becomes that was proved. The
-// zero Principals take every name as it is.
+// Principals define how a proved name becomes an identity of the scheme sasl. The zero
+// Principals use every name as it is.
 type Principals struct {
 	Rules    []NameRule // security.auth_to_local; without any all names stay as they are
 	NoHost   bool       // kerberos.removeHostFromPrincipal
 	NoRealm  bool       // kerberos.removeRealmFromPrincipal
 	Supers   []string   // superUser, superUser.N: the identities that are the super user
-	AnyoneAs string     // letAnySaslUserDoX: what an ACL lets this one do it lets everybody do who has proved a name
+	AnyoneAs string     // letAnySaslUserDoX: every client that has proved a name may do what an ACL lets this identity do
 }
 
-// Proved returns the identities of somebody who has proved a name by SASL.
+// Proved returns the identities of a client that has proved a name by SASL.
 func (p *Principals) Proved(name string) []zk.Identity {
 	id := p.identity(name)
 	proved := []zk.Identity{{Scheme: "sasl", ID: id}}
@@ -32,7 +32,8 @@ func (p *Principals) Proved(name string) []zk.Identity {
 }
 
 // identity writes a name as Apache does: the short name by the first rule that applies,
-// then host and realm, unless they are unwanted. A name that no rule applies to stays.
+// then host and realm, unless they are to be removed. A name to which no rule applies
+// stays.
 func (p *Principals) identity(name string) string {
 	parts, ok := splitName(name)
 	if !ok || parts.simple {
@@ -64,11 +65,11 @@ func (p *Principals) short(parts *nameParts) (string, bool) {
 // nameParts are service, host and realm of service/host@REALM.
 type nameParts struct {
 	service, host, realm string
-	simple               bool // all of it is the service: there is no realm
+	simple               bool // the whole name is the service: there is no realm
 	hasHost              bool
 }
 
-// splitName takes a name apart; false for one that Kerberos cannot have.
+// splitName splits a name into its parts; false if it is not a valid Kerberos name.
 func splitName(name string) (nameParts, bool) {
 	rest, realm, is := strings.Cut(name, "@")
 	if !is {
@@ -81,15 +82,15 @@ func splitName(name string) (nameParts, bool) {
 	return nameParts{service: service, host: host, realm: realm, hasHost: hasHost}, true
 }
 
-// validPrincipal reports whether an id may stand in an ACL.
+// validPrincipal reports whether an id may be in an ACL.
 func validPrincipal(id string) bool {
 	_, ok := splitName(id)
 	return ok
 }
 
-// NameRule makes a short name of a name of Kerberos, as a rule of auth_to_local says.
+// NameRule maps a Kerberos name to a short name, as a rule of auth_to_local does.
 type NameRule struct {
-	realm      string // of DEFAULT: names of this realm lose it; nothing else is set then
+	realm      string // of DEFAULT: removed from names of this realm; then nothing else is set
 	isDefault  bool
 	components int
 	format     string
@@ -99,12 +100,12 @@ type NameRule struct {
 	all        bool
 }
 
-// ruleForm is DEFAULT, or RULE:[n:format](match)s/from/to/g with its last two parts left
-// out as one likes.
+// ruleForm is DEFAULT, or RULE:[n:format](match)s/from/to/g, where (match) and
+// s/from/to/g are optional.
 var ruleForm = regexp.MustCompile(`^\s*(?:(DEFAULT)|RULE:\[(\d*):([^\]]*)\](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?)`)
 
-// NameRules reads security.auth_to_local: rules, one after the other, of which the first
-// that applies counts. DEFAULT is for names of the default realm.
+// NameRules parses security.auth_to_local: a sequence of rules, of which the first that
+// applies is used. DEFAULT applies to names of the default realm.
 func NameRules(text, defaultRealm string) ([]NameRule, error) {
 	var rules []NameRule
 	for rest := strings.TrimSpace(text); rest != ""; {
@@ -154,7 +155,7 @@ func newNameRule(components, format string, matches bool, match, from, to string
 	return rule, nil
 }
 
-// groups are references to what a part of a pattern has matched, as Java writes them.
+// groups matches references to capture groups as Java writes them.
 var groups = regexp.MustCompile(`\$(\d)`)
 
 // components returns the realm, the service, and the host if there is one.
@@ -181,7 +182,7 @@ func (r *NameRule) fill(name *nameParts) (string, bool) {
 
 var reference = regexp.MustCompile(`\$\d+`)
 
-// apply returns the short name that a rule makes of a name, if it is for such names.
+// apply returns the short name of a name by this rule, if the rule applies to it.
 func (r *NameRule) apply(name *nameParts) (string, bool) {
 	if r.isDefault {
 		return name.service, r.realm == name.realm

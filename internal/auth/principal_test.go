@@ -8,7 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// What Apache's KerberosName and SaslServerCallbackHandler make of the same names.
+// Apache's KerberosName and SaslServerCallbackHandler turn the same names into these
+// identities.
 func TestNamesBecomeIdentitiesByTheRules(t *testing.T) {
 	for _, c := range []struct {
 		rules           string

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// validName accepts what Java reads as a name of X.500 (X500Principal): attributes with values,
-// between commas. Java refuses attributes that it does not know, and what could be a slip.
+// validName accepts what Java reads as an X.500 name (X500Principal): attributes with values,
+// separated by commas. Java refuses unknown attributes and likely typing errors.
 func validName(id string) bool {
 	if id == "" {
 		return true
@@ -20,7 +20,7 @@ func validName(id string) bool {
 	return true
 }
 
-// blank is what Java's trim removes.
+// blank reports whether Java's trim removes r.
 func blank(r rune) bool { return r <= ' ' }
 
 func trim(s string) string { return strings.TrimFunc(s, blank) }
@@ -45,7 +45,7 @@ func names(id string) []string {
 	return append(parts, id[from:])
 }
 
-// attributes are those that Java has names for.
+// attributes are those that Java knows by name.
 var attributes = map[string]bool{
 	"C": true, "CN": true, "DC": true, "DNQ": true, "DNQUALIFIER": true, "EMAIL": true, "EMAILADDRESS": true, "GENERATION": true,
 	"GIVENNAME": true, "INITIALS": true, "IP": true, "L": true, "O": true, "OU": true, "S": true, "SERIALNUMBER": true,
@@ -71,8 +71,8 @@ func validAttribute(name string) bool {
 	return len(parts) > 1 && (first == "2" || (first == "" || first == "1") && small)
 }
 
-// validValue reads a value without the blanks before it: bytes after a #, a text between quotation
-// marks, or a text in which what has a meaning is escaped.
+// validValue checks a value without leading blanks: hex bytes after a #, a text between quotation
+// marks, or a text in which special characters are escaped.
 func validValue(value string) bool {
 	switch {
 	case strings.HasPrefix(value, "#"):
@@ -85,8 +85,8 @@ func validValue(value string) bool {
 	return ok && rest == ""
 }
 
-// unescaped returns a text from the first of some characters on that is not escaped; false if something is
-// that needs not be.
+// unescaped returns the rest of text from the first unescaped character of until; false if text escapes a
+// character that needs no escape.
 func unescaped(text, until string) (rest string, ok bool) {
 	for i := 0; i < len(text); i++ {
 		switch {
@@ -106,7 +106,7 @@ func unescaped(text, until string) (rest string, ok bool) {
 
 func isHex(b byte) bool { return strings.IndexByte("0123456789abcdefABCDEF", b) >= 0 }
 
-// validBytes reports whether digits are those of one value of DER.
+// validBytes reports whether digits are the hex form of exactly one DER value.
 func validBytes(digits string) bool {
 	b, err := hex.DecodeString(digits)
 	if err != nil || len(b) < 2 {

@@ -1,16 +1,16 @@
 // Package awaittest is for tests: it waits until what others do is done, and keeps what
 // they log meanwhile.
 //
-// In go conditions that a test can look at and that nothing tells. What always holds:
+// It is for conditions that a test can check but that nothing signals. What always holds:
 //
 //	awaittest-W1  A wait ends as soon as its condition holds, however busy the
 //	              machine is, and fails the test if it never does.
-//	awaittest-W2  What must not happen is looked for all the time, and last when
-//	              the time is over.
+//	awaittest-W2  A condition that must not hold is checked all the time, and
+//	              a last time at the end.
 //
-// It does not wait for time to pass: where a test needs that, it has a clock of its own
-// (package clock's Manual, testing/synctest). RealTime is for what rests on real
-// processes, sockets and disks, and on how long something lasts there.
+// It does not wait for time to pass: a test that needs this uses a clock of its own
+// (package clock's Manual, testing/synctest). RealTime is for tests that depend on real
+// processes, sockets and disks, and on durations there.
 package awaittest
 
 import (
@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Patience is how long a test waits for what must come: far above what it takes.
+// Patience is how long a test waits for something that must happen: far longer than it takes.
 const Patience = time.Minute
 
 // pause is between two looks.
@@ -52,9 +52,9 @@ func Poll(ctx context.Context, holds func() bool) bool {
 	}
 }
 
-// Never looks for as long as it is told, and fails the test as soon as the condition
-// holds, which what names. It reports whether it never held. How long that is, is part of
-// what is tested: a lease, the time in which others look again.
+// Never checks the condition for the given time, and fails the test as soon as it holds;
+// what names it. It reports whether it never held. The time is part of the test: a lease,
+// for instance, or the time after which others read again.
 func Never(t testing.TB, long time.Duration, what string, holds func() bool) bool {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(pause) {
@@ -69,17 +69,17 @@ func Never(t testing.TB, long time.Duration, what string, holds func() bool) boo
 	}
 }
 
-// RealTime lets time pass on the clock of the machine where its passing is what the test
-// plays: the length of a fault, a disk or a peer that is slow, the pace of a load. The
-// reason says which. That it has passed proves nothing: Until waits for what must come,
-// Never looks for what must not.
+// RealTime sleeps on the clock of the machine. It is for tests in which a duration is
+// part of the scenario: the length of a fault, a slow disk or peer, the pace of a load.
+// reason says which. That the time has passed proves nothing: use Until for what must
+// happen, and Never for what must not.
 func RealTime(lasts time.Duration, reason string) {
 	_ = reason // for readers
 	time.Sleep(lasts)
 }
 
-// Within returns a context that ends after Patience, or with the test: what is asked
-// of a server in it does not hang.
+// Within returns a context that ends after Patience or with the test, so a request
+// to a server cannot hang.
 func Within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)

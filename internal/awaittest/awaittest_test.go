@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// witness is a test that notes that it has failed.
+// witness is a test that records that it has failed.
 type witness struct {
 	testing.TB
 	failed bool
@@ -17,10 +17,10 @@ func (w *witness) Helper() {}
 
 func (w *witness) Fatalf(string, ...any) {
 	w.failed = true
-	panic(w) // as Fatalf, it does not return
+	panic(w) // like Fatalf, it does not return
 }
 
-// Errorf notes it and returns.
+// Errorf records the failure and returns.
 func (w *witness) Errorf(string, ...any) { w.failed = true }
 
 func waits(what func() bool) (failed bool, took time.Duration) {
@@ -61,7 +61,8 @@ func TestPollEndsWithItsConditionOrItsContext(t *testing.T) {
 	})
 }
 
-// TestNeverFailsAsSoonAsItHappens, at the last moment as well, and looks no longer.
+// TestNeverFailsAsSoonAsItHappens includes the last moment. After that, Never looks
+// no more.
 func TestNeverFailsAsSoonAsItHappens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const long = 40 * time.Second

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Cost returns how long a processor is at what was prepared, the least of three times: what else
-// the machine does is not in it. It is for the cost of much beside that of little.
+// Cost returns the processor time of the prepared function, the least of three runs, without
+// other load of the machine. It is for comparing the cost of a large input with that of a small
+// one.
 func Cost(prepare func() (do func())) (least time.Duration) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// spent is the time of processors that this thread has taken.
+// spent returns the processor time that this thread has used.
 func spent() time.Duration {
 	const threadTime = 3 // CLOCK_THREAD_CPUTIME_ID
 	var at syscall.Timespec

@@ -6,5 +6,6 @@ import "time"
 
 var began = time.Now()
 
-// spent is the time that has passed: nothing tells of a thread.
+// spent returns the time that has passed, because this system does not report a
+// thread's.
 func spent() time.Duration { return time.Since(began) }

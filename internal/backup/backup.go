@@ -1,23 +1,24 @@
-// Package backup keeps copies of what a server has on disk, from which every state
-// that it passed through can be restored.
+// Package backup keeps copies of what a server has on disk, from which every state that the
+// server passed through can be restored.
 //
-// In go the data directory of a running server and a zxid up to which all is
-// committed; out come pieces: files with a whole snapshot, and files with the log
-// from one zxid to another. Later, in goes a zxid or a time, and out comes the
-// state of that moment. A piece unpacked by gzip is a file of ZooKeeper's.
+// Take reads the data directory of a running server up to a zxid at which everything is
+// committed, and writes pieces: files with a whole snapshot, and files with the log from one
+// zxid to another. Load later returns the state at a given zxid or time. A piece unpacked by
+// gzip is a file in ZooKeeper's format.
 //
 // What always holds, by number, so that code and tests can name it:
 //
 //	backup-B1  A piece appears whole or not at all, and never changes. Its name
 //	           says what is in it; nothing else is kept.
 //	backup-B2  No record is in it that was not committed when it was taken.
-//	backup-B3  A state is that of its zxid exactly, or it is refused: no piece is
-//	           continued by one whose first record is not its own last one.
+//	backup-B3  A restored state is exactly that of its zxid, or it is refused: a
+//	           piece can only be continued by one whose first record is its own
+//	           last one.
 //	backup-B4  What is restored has a zxid above all that the backup has seen: where it
 //	           takes part, a server that was not restored is not elected.
 //
-// Several servers of one ensemble may write to one place. The package starts no
-// goroutine and reads no clock.
+// Several servers of one ensemble may write to the same place. The package starts no goroutine
+// and reads no clock.
 package backup
 
 import (
@@ -34,21 +35,20 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Place is where the pieces are: a flat set of files that do not change. One
-// goroutine uses it.
+// Place is where the pieces are: a flat set of files that do not change. One goroutine uses it.
 type Place interface {
-	// List gives the names of all files, in any order.
+	// List returns the names of all files, in any order.
 	List(ctx context.Context) ([]string, error)
-	// Put makes a file of what write writes. It appears under its name when all of it
+	// Put creates a file from what write writes. The file appears under its name when all of it
 	// is durable, and not at all after an error. It may replace an equal one.
 	Put(ctx context.Context, name string, write func(io.Writer) error) error
-	// Open reads a file. A missing one gives fs.ErrNotExist.
+	// Open opens a file for reading. A missing one gives fs.ErrNotExist.
 	Open(ctx context.Context, name string) (io.ReadCloser, error)
 	// Remove deletes a file.
 	Remove(ctx context.Context, name string) error
 }
 
-// Backup is the pieces in a place.
+// Backup is the set of pieces in a place.
 type Backup struct {
 	place  Place
 	pieces pieces
@@ -80,27 +80,27 @@ func (b *Backup) reread(ctx context.Context) error {
 	return nil
 }
 
-// Range is a stretch of the history of which every state can be restored.
+// Range is a part of the history of which every state can be restored.
 type Range struct {
 	First     zk.Zxid
-	FirstTime time.Time // when the snapshot below it was copied; TimedRanges has an earlier one
+	FirstTime time.Time // when its snapshot was copied; TimedRanges has an earlier time
 	Last      zk.Zxid
 	LastTime  time.Time // of its last transaction
 	Files     int
 }
 
-// Ranges lists what can be restored, from one snapshot each. They overlap.
+// Ranges lists what can be restored, one range for each snapshot. Ranges overlap.
 func (b *Backup) Ranges() []Range {
 	var ranges []Range
 	b.eachRange(func(_ piece, r Range) { ranges = append(ranges, r) })
 	return ranges
 }
 
-// A Gap is where a backup has no state, between two zxids: the log was purged before it was taken,
-// or a file of the backup is gone.
+// A Gap is a part of the history, between two zxids, of which a backup has no state: the log
+// was purged before it was taken, or a file of the backup is missing.
 type Gap struct{ After, Before zk.Zxid }
 
-// Gaps returns all gaps, the oldest first, but for those in which a restore has given states up.
+// Gaps returns all gaps, the oldest first, except those in which a restore has given up states.
 func (b *Backup) Gaps() []Gap {
 	var gaps []Gap
 	end, begun := zk.NoZxid, false
@@ -132,7 +132,7 @@ func (b *Backup) eachRange(visit func(base piece, r Range)) {
 
 const maxZxid zk.Zxid = math.MaxInt64
 
-// timeLayout stands in names: in UTC, to the millisecond, as transactions have it.
+// timeLayout is the form of times in names: in UTC, to the millisecond, as in transactions.
 const timeLayout = "20060102T150405.000Z"
 
 const (
@@ -141,12 +141,12 @@ const (
 	suffix         = ".gz"
 )
 
-// piece is one file, as its name tells.
+// piece is one file, as described by its name.
 type piece struct {
 	name        string
 	log         bool
-	first, last zk.Zxid   // a log has all records after first, up to last; of a snapshot: its own zxid, and from where on it is exact
-	time        time.Time // of the last record; of a snapshot: when it was copied
+	first, last zk.Zxid   // a log has all records after first, up to last; for a snapshot first is its own zxid, and last the zxid from which on it is exact
+	time        time.Time // of the last record; for a snapshot, when it was copied
 }
 
 func newPiece(log bool, first, last zk.Zxid, at time.Time) piece {
@@ -159,7 +159,7 @@ func newPiece(log bool, first, last zk.Zxid, at time.Time) piece {
 	return piece{name, log, first, last, at}
 }
 
-// parsePiece reads a name that newPiece has made.
+// parsePiece parses a name made by newPiece.
 func parsePiece(name string) (piece, bool) {
 	rest, isLog := strings.CutPrefix(name, logPrefix)
 	if !isLog {
@@ -184,13 +184,13 @@ func parsePiece(name string) (piece, bool) {
 // pieces are sorted by their first zxid.
 type pieces []piece
 
-// snapshots lists those that are snapshots, oldest first.
+// snapshots lists the snapshots, oldest first.
 func (all pieces) snapshots() pieces {
 	return slices.DeleteFunc(slices.Clone(all), func(p piece) bool { return p.log })
 }
 
-// end is where the newest snapshot and the logs after it lead: what the next piece is to
-// continue. at is when its last transaction was, if a log ends with it.
+// end returns the zxid that the newest snapshot and the logs after it reach, which the next
+// piece must continue. at is the time of its last transaction, if a log ends with it.
 func (b *Backup) end() (zxid zk.Zxid, at time.Time, known bool) {
 	snapshots := b.pieces.snapshots()
 	if len(snapshots) == 0 {
@@ -209,7 +209,7 @@ func (b *Backup) end() (zxid zk.Zxid, at time.Time, known bool) {
 	return zxid, at, true
 }
 
-// newest is the greatest zxid that any piece has.
+// newest returns the highest zxid of all pieces.
 func (all pieces) newest() zk.Zxid {
 	var greatest zk.Zxid
 	for _, p := range all {
@@ -218,19 +218,19 @@ func (all pieces) newest() zk.Zxid {
 	return greatest
 }
 
-// Keep prunes what no state of the last so long needs: counted from now, or from the last
-// transaction if that was before, for the clock may be wrong, and a backup that does not grow is
-// not to shrink.
+// Keep removes the pieces that no state of the last period needs. The period counts back from
+// now, or from the last transaction if that is earlier: the clock may be wrong, and a backup
+// that does not grow must not shrink.
 func (b *Backup) Keep(ctx context.Context, now time.Time, long time.Duration) ([]string, error) {
 	return b.Prune(ctx, b.longBefore(now, long))
 }
 
-// Prune removes the pieces that no state at or after a moment needs, and returns their
-// names. The newest snapshot from which a state can be restored and what comes after it always stay.
+// Prune removes the pieces that no state at or after a moment needs, and returns their names.
+// The newest snapshot from which a state can be restored, and what comes after it, always stay.
 func (b *Backup) Prune(ctx context.Context, before time.Time) ([]string, error) {
 	var keep *piece
 	for _, p := range b.pieces.snapshots() {
-		if !b.ways.leads(p, p.last) { // its log is missing: nothing can be restored from it
+		if !b.ways.leads(p, p.last) { // its log is missing, so nothing can be restored from it
 			continue
 		}
 		if keep == nil || !p.time.After(before) {
@@ -254,9 +254,9 @@ func (b *Backup) Prune(ctx context.Context, before time.Time) ([]string, error) 
 	return removed, b.reread(ctx)
 }
 
-// ErrOtherHistory marks a refusal because the backup is of another ensemble, or of a
-// history that was given up since.
+// ErrOtherHistory marks a refusal because the backup belongs to another ensemble, or to a
+// history that has been given up since.
 var ErrOtherHistory = errors.New("the backup has another history")
 
-// ErrOutside marks a moment of which the backup has no state.
+// ErrOutside marks a moment for which the backup has no state.
 var ErrOutside = errors.New("the backup does not have this moment")

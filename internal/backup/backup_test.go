@@ -31,14 +31,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ensemble is three servers on disks in memory, with snapshots all the time.
+// ensemble is three servers on disks in memory, which take snapshots all the time.
 type ensemble struct {
 	*inprocess.Ensemble
 	t     *testing.T
 	disks map[int]*vfs.Mem
 
 	written atomic.Int64 // changes that were acknowledged
-	ahead   atomic.Int64 // of this machine's wall clock is the servers'
+	ahead   atomic.Int64 // how far the servers' wall clock is ahead of this machine's
 }
 
 func (e *ensemble) wall() time.Time { return time.Now().Add(time.Duration(e.ahead.Load())) }
@@ -89,7 +89,7 @@ func (e *ensemble) served() {
 	})
 }
 
-// source is the data of a server that may run.
+// source is the data of a server that may be running.
 func (e *ensemble) source(id int) backup.Source {
 	return backup.Source{
 		FS: e.disks[id], SnapDir: "/data/version-2", LogDir: "/data/version-2", Now: e.wall,
@@ -154,7 +154,7 @@ func open(t *testing.T, place backup.Place) *backup.Backup {
 }
 
 // whole ends the servers and returns the disk of one that has the log from the beginning on,
-// nil if there is none: a server that a leader has sent its state has no longer log.
+// nil if there is none: a server that a leader has sent its state has no log from before.
 func (e *ensemble) whole() vfs.FS {
 	e.t.Helper()
 	for id := range e.disks {
@@ -170,8 +170,8 @@ func (e *ensemble) whole() vfs.FS {
 	return nil
 }
 
-// digests replays the whole log of a server that purges nothing: the digest after each
-// transaction, by another way than that of a backup.
+// digests replays the whole log of a server that purges nothing, and returns the digest after
+// each transaction: computed in another way than that of a backup.
 func digests(t *testing.T, disk vfs.FS) map[zk.Zxid]zk.Digest {
 	t.Helper()
 	target := replicadisk.NewTarget(replicadisk.Options{ExtendedTypes: true})
@@ -239,14 +239,14 @@ func takenUnderLoad(t *testing.T) (place backup.Place, snapshots int, truth map[
 	return place, snapshots, truth
 }
 
-// Backups are taken of two servers in turn, under load, while leaders are killed; then
-// every state that is in reach is restored: its digest is the one that a replay of the
-// whole log has there.
+// Backups are taken of two servers in turn, under load, while leaders are killed. Then every
+// state that is in reach is restored: its digest is the one that a replay of the whole log has
+// at that zxid.
 func TestEveryStateIsRestoredExactly(t *testing.T) {
 	var place backup.Place
 	var truth map[zk.Zxid]zk.Digest
 	snapshots := 0
-	for truth == nil { // the states that leaders send are chance
+	for truth == nil { // which states leaders send depends on chance
 		place, snapshots, truth = takenUnderLoad(t)
 	}
 	b := open(t, place)
@@ -257,7 +257,7 @@ func TestEveryStateIsRestoredExactly(t *testing.T) {
 	tried := 0
 	for zxid, digest := range truth {
 		covered := slices.ContainsFunc(ranges, func(r backup.Range) bool { return r.First <= zxid && zxid <= r.Last })
-		if !covered || tried == 150 { // a server that took a snapshot over has no log from before it
+		if !covered || tried == 150 { // a server that took over a snapshot has no log from before it
 			continue
 		}
 		tried++
@@ -277,8 +277,9 @@ func TestEveryStateIsRestoredExactly(t *testing.T) {
 	}
 }
 
-// What is restored on two servers wins against one that was not. A client that saw the end of the
-// old history is let in, and told that its session has expired.
+// The state that is restored on two servers wins against a server on which it was not restored.
+// A client that saw the end of the old history is let in, and told that its session has
+// expired.
 func TestRestoredServerWins(t *testing.T) {
 	e := begin(t)
 	c := e.dial()
@@ -292,7 +293,7 @@ func TestRestoredServerWins(t *testing.T) {
 	}
 	_, stat, err := c.Create(t.Context(), "/kept", []byte("a"), client.CreateOptions{})
 	must(nil, err)
-	awaittest.Until(t, "server 1 has it", func() bool { // the client is connected to another, perhaps
+	awaittest.Until(t, "server 1 has it", func() bool { // the client may be connected to another
 		last, err := e.source(1).Committed(t.Context())
 		return err == nil && last >= stat.Czxid
 	})
@@ -338,8 +339,8 @@ func TestRestoredServerWins(t *testing.T) {
 	}
 }
 
-// history makes a server's data with n transactions and returns its source: the
-// server is stopped.
+// history makes a server's data with n transactions and returns its source; the server is
+// stopped.
 func history(t *testing.T, n int) (*ensemble, backup.Source) {
 	t.Helper()
 	e := launch(t, map[int]*vfs.Mem{1: vfs.NewMem()})
@@ -372,8 +373,8 @@ func TestRecordsThatAreNotCommittedAreNotTaken(t *testing.T) {
 	}
 }
 
-// A log that was purged makes a gap, which a new snapshot ends. What is before it stays
-// in reach, what is in it is refused.
+// A log that was purged leaves a gap, which a new snapshot ends. States before the gap stay in
+// reach, those in it are refused.
 func TestPurgedLogMakesAGap(t *testing.T) {
 	e, s := history(t, 200)
 	place := backup.OpenDir(vfs.NewMem(), "/")
@@ -382,7 +383,7 @@ func TestPurgedLogMakesAGap(t *testing.T) {
 	if taken, err := open(t, place).Take(t.Context(), early, backup.Options{}); err != nil || taken.Gap {
 		t.Fatalf("%+v, %v", taken, err)
 	}
-	var purged []txnlog.Segment // what the newest snapshot does not need
+	var purged []txnlog.Segment // segments that the newest snapshot does not need
 	c, more := e.dial(), 0
 	awaittest.Until(t, "a snapshot is far from the beginning", func() bool {
 		// The one that is made of the history may have been the first: it takes more for another.
@@ -425,7 +426,7 @@ func TestPurgedLogMakesAGap(t *testing.T) {
 // A server whose history contradicts the backup adds nothing to it.
 func TestAnotherHistoryIsRefused(t *testing.T) {
 	_, one := history(t, 20)
-	ended := time.Now().UnixMilli() // the times of their transactions tell two histories apart
+	ended := time.Now().UnixMilli() // two histories are told apart by the times of their transactions
 	awaittest.Until(t, "the next millisecond", func() bool { return time.Now().UnixMilli() > ended })
 	_, other := history(t, 40)
 	mem := vfs.NewMem()
@@ -481,7 +482,7 @@ func TestTimesAreMoments(t *testing.T) {
 	}
 }
 
-// Whatever bit of a piece is turned, it is damage, or it changes nothing.
+// Whatever bit of a piece is flipped: it is reported as damage, or it changes nothing.
 func TestDamagedPiecesAreRefused(t *testing.T) {
 	_, s := history(t, 90)
 	mem := vfs.NewMem()
@@ -539,7 +540,7 @@ func newestSnapshot(t *testing.T, s backup.Source) zk.Zxid {
 	return files[0].Zxid
 }
 
-// Pruning keeps every state at or after the moment, and what is taken later goes on.
+// Pruning keeps every state at or after the moment, and later takes continue the backup.
 func TestPruneKeepsWhatIsWanted(t *testing.T) {
 	e, s := history(t, 30)
 	c := e.dial()
@@ -589,7 +590,7 @@ func TestPruneKeepsWhatIsWanted(t *testing.T) {
 	}
 }
 
-// A piece unpacked is a file that a server of ZooKeeper's reads.
+// A piece unpacked is a file that a ZooKeeper server can read.
 func TestPiecesAreFilesOfZooKeeper(t *testing.T) {
 	_, s := history(t, 30)
 	mem := vfs.NewMem()

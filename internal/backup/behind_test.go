@@ -11,12 +11,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A server that has less than the backup is behind, or its history was begun again, or goes on from an
-// older copy of its directory: then what it writes is in no backup, and a take may not say that there is
-// nothing new, nor copy a snapshot that the log of the backup does not continue.
+// A server that has less than the backup is behind, or its history was begun again, or
+// continues from an older copy of its directory. In the latter cases no backup contains what it
+// writes, and a take must not report that there is nothing new, nor copy a snapshot that the
+// log of the backup does not continue.
 func TestHistoryThatHasLessThanTheBackupIsTold(t *testing.T) {
 	began := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
-	// write has each transaction be of its own minute, and those after common an hour later.
+	// write gives each transaction a minute of its own, and those after common an hour more.
 	write := func(w *written, last, common uint32) {
 		for n := uint32(1); n <= last; n++ {
 			at := began.Add(time.Duration(n) * time.Minute)
@@ -67,7 +68,7 @@ func TestHistoryThatHasLessThanTheBackupIsTold(t *testing.T) {
 	}
 }
 
-// What was pruned cannot be compared.
+// States that were pruned cannot be compared.
 func TestHistoryThatEndsBeforeTheBackupBeginsIsTold(t *testing.T) {
 	w := newWritten(t)
 	w.become(one(100))

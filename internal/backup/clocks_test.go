@@ -8,7 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// days has a server of which a backup was taken each day, with a snapshot, and a clock that the test sets.
+// days makes a server of which a backup was taken each day, with a snapshot, and a clock that
+// the test sets.
 func days(t *testing.T, n int) (w *written, place backup.Place, clock *time.Time) {
 	t.Helper()
 	w = newWritten(t)
@@ -26,7 +27,8 @@ func days(t *testing.T, n int) (w *written, place backup.Place, clock *time.Time
 	return w, place, &now
 }
 
-// The clock of the machine that prunes is ten years ahead, or the backup has not grown for so long.
+// The clock of the machine that prunes is ten years ahead, or the backup has not grown for as
+// long.
 func TestPruneByAWrongClockKeepsTheLastDays(t *testing.T) {
 	_, place, clock := days(t, 6)
 	b := open(t, place)
@@ -63,8 +65,8 @@ func TestSnapshotOfAFutureIsFollowedByOthers(t *testing.T) {
 	}
 }
 
-// The clock of the leader, which takes the backup and prunes it, is ten years ahead: its transactions are,
-// too.
+// The clock of the leader, which takes the backup and prunes it, is ten years ahead, and so are
+// its transactions.
 func TestClockThatIsAheadForAllKeepsTheDaysBefore(t *testing.T) {
 	w, place, clock := days(t, 6)
 	wanted := clock.AddDate(0, 0, -2) // of the last three days there are
@@ -84,7 +86,8 @@ func TestClockThatIsAheadForAllKeepsTheDaysBefore(t *testing.T) {
 	}
 }
 
-// A machine without a clock of its own copies a snapshot in the year 2000: that is no state of then.
+// A machine without a clock of its own copies a snapshot in the year 2000: that is not a state
+// of the year 2000.
 func TestSnapshotOfAPastIsNoStateOfThen(t *testing.T) {
 	w, place, clock := days(t, 6)
 	now := *clock

@@ -9,24 +9,24 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Difference is one znode in which two trees differ. At least one of the two is there.
+// Difference is a znode in which two trees differ. It exists in at least one of them.
 type Difference struct {
 	Path          string
-	Before, After *Znode // nil: it is not there
-	Data, ACL     bool   // they differ
-	Made          bool   // both are there, but made by different transactions
-	Stat          bool   // only numbers differ: versions, times
+	Before, After *Znode // nil: it does not exist
+	Data, ACL     bool   // whether data or ACL differ
+	Made          bool   // both exist, but were created by different transactions
+	Stat          bool   // only numbers differ: versions or times
 }
 
-// Znode is one as a tree has it. It may be kept.
+// Znode is a znode as a tree has it. It may be kept.
 type Znode struct {
 	Data []byte
 	ACL  []zk.ACL
 	Stat zk.StatPersisted
 }
 
-// Find returns a znode of a tree, nil if it is not there. No other goroutine may use
-// the tree.
+// Find returns a znode of a tree; nil if it does not exist. No other goroutine may use the
+// tree.
 func Find(t *tree.Tree, path string) *Znode {
 	n, ok := t.Find(path)
 	if !ok {
@@ -36,8 +36,8 @@ func Find(t *tree.Tree, path string) *Znode {
 	return &Znode{Data: n.Data(), ACL: acl.Entries(), Stat: n.Persisted()}
 }
 
-// Walk calls visit with the paths of a znode and of all below it, parents first, each with
-// its siblings in the order of their names. It does nothing if there is no such znode.
+// Walk calls visit with the paths of a znode and of all znodes below it, parents first and
+// siblings in the order of their names. It does nothing if there is no such znode.
 func Walk(t *tree.Tree, path string, visit func(path string)) {
 	n, ok := t.Find(path)
 	if !ok {
@@ -51,8 +51,8 @@ func Walk(t *tree.Tree, path string, visit func(path string)) {
 	}
 }
 
-// Compare returns the znodes at and below a path in which two trees differ, by path. No
-// other goroutine may use the trees.
+// Compare returns the znodes at and below a path in which two trees differ, by path. No other
+// goroutine may use the trees.
 func Compare(before, after *tree.Tree, path string) []Difference {
 	var found []Difference
 	Walk(before, path, func(p string) {

@@ -18,11 +18,11 @@ type Dir struct {
 	lock io.Closer
 }
 
-// OpenDir opens a directory, to read it alone.
+// OpenDir opens a directory only for reading.
 func OpenDir(fsys vfs.FS, dir string) *Dir { return &Dir{fs: fsys, dir: dir} }
 
-// LockDir opens a directory to write to it, and makes it when it is missing, durably. It returns
-// vfs.ErrLocked while another process does so; Close it.
+// LockDir opens a directory for writing, and creates it durably if it is missing. It returns
+// vfs.ErrLocked while another process has it open for writing. The caller must Close it.
 func LockDir(fsys vfs.FS, dir string) (*Dir, error) {
 	if err := vfs.EnsureDir(fsys, dir); err != nil {
 		return nil, fmt.Errorf("open backup: %w", err)
@@ -38,7 +38,8 @@ func LockDir(fsys vfs.FS, dir string) (*Dir, error) {
 	return d, nil
 }
 
-// clean removes what a take was writing when it was killed: no later one has its name.
+// clean removes what a take was writing when it was killed: a later take does not use its name
+// again.
 func (d *Dir) clean() error {
 	names, err := d.fs.List(d.dir)
 	for _, name := range names {
@@ -51,7 +52,7 @@ func (d *Dir) clean() error {
 	return err
 }
 
-// Close frees the directory.
+// Close unlocks the directory.
 func (d *Dir) Close() error {
 	if d.lock == nil {
 		return nil
@@ -64,7 +65,8 @@ func (d *Dir) List(context.Context) ([]string, error) { return d.fs.List(d.dir) 
 
 const tempPrefix = "tmp."
 
-// SealedSuffix is the ending of pieces that another place has encrypted before it stores them.
+// SealedSuffix is the ending of pieces that another kind of place has encrypted before it
+// stores them.
 const SealedSuffix = ".age"
 
 // Put implements Place.
@@ -88,7 +90,7 @@ func (d *Dir) Put(ctx context.Context, name string, write func(io.Writer) error)
 	return errors.Join(err, d.fs.Remove(temp))
 }
 
-// interruptible ends a long copy with its context.
+// interruptible makes a long copy end with its context.
 type interruptible struct {
 	ctx context.Context
 	w   io.Writer

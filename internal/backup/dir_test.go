@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// What was taken is there after a power loss, and so is the directory that was made for it.
+// What was taken survives a power loss, and so does the directory that was created for it.
 func TestDirectoryOfABackupIsDurable(t *testing.T) {
 	disk := vfs.NewMem()
 	if err := disk.MkdirAll("/mnt"); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // sentSnapshot makes the directory of a learner that was sent the state of 1.20 while its
-// leader went on: what 1.22 made is in it, and nothing says so.
+// leader went on: the change of 1.22 is in it, and nothing records that.
 func sentSnapshot(t *testing.T) *vfs.Mem {
 	t.Helper()
 	must := func(err error) {
@@ -60,8 +60,8 @@ func sentSnapshot(t *testing.T) *vfs.Mem {
 	return disk
 }
 
-// How far a snapshot of a leader is ahead of its zxid nobody has noted: it is exact where all
-// is committed.
+// Nobody has noted how far the snapshot of a leader is ahead of its zxid: it is exact at a zxid
+// up to which everything is committed.
 func TestStateOfASnapshotThatALeaderHasSentIsExact(t *testing.T) {
 	for _, committed := range []zk.Zxid{one(25), backup.AllCommitted} {
 		t.Run(fmt.Sprint("committed ", committed), func(t *testing.T) {

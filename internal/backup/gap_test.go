@@ -11,7 +11,7 @@ import (
 )
 
 // The log between two takes was purged: no state of that time is known, and the one before it
-// is not what was asked for.
+// is not the one that was asked for.
 func TestTimeInAGapIsRefused(t *testing.T) {
 	w := newWritten(t)
 	clock := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)

@@ -28,7 +28,7 @@ func (p *failing) Put(ctx context.Context, name string, write func(io.Writer) er
 	return p.Place.Put(ctx, name, write)
 }
 
-// The newest snapshot says from where the next take goes on: it may not be there before the
+// The newest snapshot determines where the next take continues: it must not be there before the
 // log that leads to it.
 func TestInterruptedTakeLeavesNoGap(t *testing.T) {
 	full := errors.New("no space left on device")
@@ -61,7 +61,7 @@ func TestInterruptedTakeLeavesNoGap(t *testing.T) {
 	}
 }
 
-// A take that begins again has not forgotten what it has done.
+// A take that begins again has not forgotten what it has already done.
 func TestGapIsToldByATakeThatBeginsAgain(t *testing.T) {
 	w := newWritten(t)
 	w.create(1, 10)

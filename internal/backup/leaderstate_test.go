@@ -12,7 +12,7 @@ import (
 func one(n uint32) zk.Zxid { return zk.MakeZxid(1, n) }
 func two(n uint32) zk.Zxid { return zk.MakeZxid(2, n) }
 
-// lacks fails for states that the backup has though they may never have been.
+// lacks fails for states that the backup has although they may never have existed.
 func lacks(t *testing.T, place backup.Place, zxids ...zk.Zxid) {
 	t.Helper()
 	for _, zxid := range zxids {
@@ -31,8 +31,8 @@ func lacks(t *testing.T, place backup.Place, zxids ...zk.Zxid) {
 	}
 }
 
-// A learner of Apache's keeps its log when its leader sends its state (SNAP). The end of the
-// log was perhaps never committed, and what comes next is nowhere in it.
+// A learner of Apache's keeps its log when its leader sends its state (SNAP). The end of that
+// log may never have been committed, and what follows it is nowhere in the log.
 func TestRecordsThatALeadersStateHasReplacedAreNotTaken(t *testing.T) {
 	for _, idle := range []bool{false, true} {
 		for _, begun := range []bool{false, true} {
@@ -44,7 +44,7 @@ func TestRecordsThatALeadersStateHasReplacedAreNotTaken(t *testing.T) {
 					w.take(place, one(30), backup.Options{})
 				}
 				w.create(one(31), one(40))
-				w.snapshot()               // so up to here all was committed
+				w.snapshot()               // so everything up to here was committed
 				w.create(one(41), one(50)) // proposed
 				w.become(two(30))
 				last := two(30)
@@ -78,8 +78,8 @@ func TestRecordsThatALeadersStateHasReplacedAreNotTaken(t *testing.T) {
 	}
 }
 
-// What precedes a leader's state in its own epoch is a part of it, and what precedes a record
-// of a later epoch was committed.
+// Transactions before a leader's state, in its own epoch, are part of it; transactions before a
+// record of a later epoch were committed.
 func TestRecordsBeforeALeadersStateThatWereCommittedAreTaken(t *testing.T) {
 	for _, c := range []struct {
 		name               string
@@ -112,7 +112,7 @@ func TestRecordsBeforeALeadersStateThatWereCommittedAreTaken(t *testing.T) {
 	}
 }
 
-// The log of one server goes around what another has: its leader sent it the state of later.
+// The log of one server skips what another has: its leader sent it a later state.
 func TestServerThatWasSentALaterStateIsOfTheSameHistory(t *testing.T) {
 	first, second := newWritten(t), newWritten(t)
 	place := backup.OpenDir(vfs.NewMem(), "/")

@@ -23,11 +23,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Moment says which state is meant. The zero value is the last one.
+// Moment says which state to load. The zero value means the last one.
 type Moment struct {
-	// Zxid: after this transaction, or the last one before it; 0: not said.
+	// Zxid means after this transaction, or after the last one before it; 0 if it is not given.
 	Zxid zk.Zxid
-	// Time: before the first transaction that is later, which is not after the end. Zero: not said.
+	// Time means before the first transaction that is later, and must not be after the end.
+	// Zero if it is not given.
 	Time time.Time
 }
 
@@ -52,17 +53,17 @@ func (m Moment) String() string {
 type State struct {
 	*replica.State
 	Zxid         zk.Zxid   // of the last transaction in it
-	Time         time.Time // of that, zero if nothing was replayed
-	Transactions int       // replayed
-	Files        int       // read
-	// Mismatches counts transactions after which the tree had not the digest that the
-	// leader noted: what was backed up was damaged.
+	Time         time.Time // of that transaction, zero if nothing was replayed
+	Transactions int       // how many were replayed
+	Files        int       // how many were read
+	// Mismatches counts transactions after which the tree did not have the digest that the
+	// leader noted: the data that was backed up was damaged.
 	Mismatches    int
 	FirstMismatch zk.Zxid
 }
 
-// Load gives the state of a moment. It returns ErrOutside for one of which the backup
-// has none, a vfs.Corruption for a damaged piece. It takes the memory of a server.
+// Load returns the state at a moment. It returns ErrOutside for a moment for which the backup
+// has no state, and a vfs.Corruption for a damaged piece. It needs as much memory as a server.
 func (b *Backup) Load(ctx context.Context, m Moment) (*State, error) {
 	bases := b.bases(m)
 	if len(bases) == 0 {
@@ -96,7 +97,7 @@ func (b *Backup) loadFrom(ctx context.Context, base piece, m Moment) (*State, er
 	return l.state, nil
 }
 
-// hasNot is why no snapshot leads to a moment.
+// hasNot returns why no snapshot leads to a moment.
 func (b *Backup) hasNot() error {
 	snapshots := b.pieces.snapshots()
 	if len(snapshots) == 0 {
@@ -118,15 +119,15 @@ type loading struct {
 	past   bool   // the next record is later than the moment
 
 	begun   bool  // a record has come from which on the snapshot is exact
-	outside error // the moment is before that
+	outside error // set if the moment is before that record
 
 	read   []string  // the pieces that were read to their end
-	meet   zk.Zxid   // where another snapshot is to lead to the same tree
-	passed bool      // that is known:
-	met    zk.Digest // of the tree there
+	meet   zk.Zxid   // where another snapshot must lead to the same tree
+	passed bool      // meet has been passed, and met is known
+	met    zk.Digest // digest of the tree at meet
 }
 
-// load reads a snapshot, and then logs up to the moment.
+// load reads a snapshot, and then the logs up to the moment.
 func (l *loading) load(logs pieces) error {
 	if err := l.snapshot(); err != nil {
 		return fmt.Errorf("load %s: %w", l.base.name, err)
@@ -156,7 +157,7 @@ func (l *loading) load(logs pieces) error {
 	return nil
 }
 
-// pass notes the digest of the tree before the first record after meet.
+// pass records the digest of the tree before the first record after meet.
 func (l *loading) pass(next zk.Zxid) {
 	if !l.passed && next > l.meet {
 		l.passed, l.met = true, l.target.Tree().Digest()
@@ -166,7 +167,7 @@ func (l *loading) pass(next zk.Zxid) {
 func (l *loading) snapshot() error {
 	l.target = replicadisk.NewTarget(replicadisk.Options{ExtendedTypes: true})
 	info, err := l.unpack(l.target)
-	if err != nil && !vfs.IsCorruption(err) { // the tree may refuse a znode before the checksum comes
+	if err != nil && !vfs.IsCorruption(err) { // the tree may refuse a znode before the checksum has been read
 		if _, damage := l.unpack(snap.Discard{}); vfs.IsCorruption(damage) {
 			err = damage
 		}
@@ -180,7 +181,7 @@ func (l *loading) snapshot() error {
 	return nil
 }
 
-// unpack gives what the snapshot holds to a Sink.
+// unpack passes the content of the snapshot to a Sink.
 func (l *loading) unpack(sink snap.Sink) (snap.Info, error) {
 	file, err := l.open(l.base)
 	if err != nil {
@@ -190,7 +191,7 @@ func (l *loading) unpack(sink snap.Sink) (snap.Info, error) {
 	return snap.Load(file, l.base.name, snap.Options{BufferBytesMax: recordBytesMax}, sink)
 }
 
-// recordBytesMax is the most that a setting lets a record or a znode have.
+// recordBytesMax is the maximum size of a record or a znode that any setting allows.
 const recordBytesMax = tree.DataMax
 
 // log replays one piece, up to the moment.
@@ -225,7 +226,7 @@ func whole(p piece, last zk.Zxid, torn *txnlog.Torn) error {
 		Remedy: "restore from before it, or from another copy of the backup"}
 }
 
-// record takes one record, in its place.
+// record handles one record, according to its place in the history.
 func (l *loading) record(r *txnlog.Record) error {
 	switch at := l.state.Zxid; {
 	case r.Zxid < at:
@@ -256,7 +257,7 @@ func (l *loading) record(r *txnlog.Record) error {
 	return l.target.Replay(r.Zxid, r.Payload)
 }
 
-// open unpacks a piece.
+// open opens a piece and unpacks it.
 func (l *loading) open(p piece) (io.ReadCloser, error) {
 	file, err := l.place.Open(l.ctx, p.name)
 	if err != nil {
@@ -271,7 +272,7 @@ func (l *loading) open(p piece) (io.ReadCloser, error) {
 	return u, nil
 }
 
-// unpacking tells damage from a place that cannot be read.
+// unpacking distinguishes damage from a place that cannot be read.
 type unpacking struct {
 	*gzip.Reader
 	place *remembering
@@ -292,7 +293,7 @@ func (u *unpacking) judge(err error) error {
 
 func (u *unpacking) Close() error { return u.place.Close() }
 
-// remembering keeps the error with which reading ended, other than at the end.
+// remembering keeps the error that ended the reading, unless it is the end of the file.
 type remembering struct {
 	io.ReadCloser
 	err error
@@ -337,20 +338,21 @@ func (l *loading) reader(p piece) (*txnlog.Reader, error) {
 	return txnlog.NewSegmentReader(disk, "/", segment, txnlog.ReadOptions{PayloadBytesMax: recordBytesMax}), to.Close()
 }
 
-// pieceBytesMax is the longest piece of a log that can be one: logBytesMax, and a record.
+// pieceBytesMax is the maximum size of a valid piece of a log: logBytesMax, and a record.
 const pieceBytesMax = recordBytesMax + 2*logBytesMax
 
-// epochsAbove is how far above the backup what is restored begins (backup-B4): its ensemble
-// may have elected leaders since, one in trouble every few seconds for days. Less than what
-// an elected leader lets a learner be ahead (2^20).
+// epochsAbove is how many epochs a restored state begins above the backup (backup-B4): its
+// ensemble may have elected leaders since, an ensemble in trouble one every few seconds for
+// days. It is less than what an elected leader accepts from a learner that is ahead (2^20).
 const epochsAbove = replica.RestoredEpochs
 
-// epochMax is the last one: zxids are signed.
+// epochMax is the last epoch, because zxids are signed.
 const epochMax = math.MaxInt32
 
-// Restore makes a data directory of a state. It refuses one that has a history. What is
-// restored has the zxid that is returned, which is above all of the backup: the server wins
-// against one that was not restored, and no client has seen a later one.
+// Restore creates a data directory from a state. It refuses a directory that already has a
+// history. The restored state has the zxid that is returned, which is above everything in the
+// backup: the server wins against one that was not restored, and no client has seen a later
+// zxid.
 func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxid, error) {
 	newest := max(b.pieces.newest(), s.Zxid)
 	if newest.Epoch() > epochMax-epochsAbove {
@@ -358,7 +360,7 @@ func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxi
 	}
 	zxid := restoredAt(newest)
 	snapshots, logs := options.Directories()
-	if err := unused(fsys, snapshots, logs); err != nil { // whatever else is wrong with it
+	if err := unused(fsys, snapshots, logs); err != nil { // checked first, whatever else is wrong with the directory
 		return 0, fmt.Errorf("restore: %w", err)
 	}
 	store, err := datadir.Open(fsys, options)
@@ -373,10 +375,11 @@ func (b *Backup) Restore(fsys vfs.FS, options datadir.Options, s *State) (zk.Zxi
 	return zxid, errors.Join(err, store.Close())
 }
 
-// restoredAt is where begins what is restored from a backup whose greatest zxid is newest.
+// restoredAt returns the zxid at which a restored history begins if the highest zxid in the
+// backup is newest.
 func restoredAt(newest zk.Zxid) zk.Zxid { return zk.MakeZxid(newest.Epoch()+epochsAbove, 0) }
 
-// unused refuses directories that any server has written to.
+// unused refuses directories to which any server has written.
 func unused(fsys vfs.FS, dirs ...string) error {
 	for _, dir := range dirs {
 		names, err := fsys.List(dir)
@@ -384,7 +387,7 @@ func unused(fsys vfs.FS, dirs ...string) error {
 			return err
 		}
 		for _, name := range names {
-			if name != "initialize" && !snap.IsTemp(name) { // such as a restore leaves that was killed
+			if name != "initialize" && !snap.IsTemp(name) { // a killed restore leaves temporary snapshots
 				return fmt.Errorf("%s has a history already (%s): name an empty directory, or move what is there away", dir, name)
 			}
 		}

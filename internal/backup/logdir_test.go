@@ -43,7 +43,8 @@ func TestTakeWithoutTheLogIsRefused(t *testing.T) {
 	}
 }
 
-// What a server has committed and its log has not is in no backup: it is said.
+// Transactions that a server has committed but not in its log are in no backup. That is
+// reported.
 func TestTakeOfALogThatEndsTooSoonIsTold(t *testing.T) {
 	w := newWritten(t)
 	w.create(1, 20)
@@ -61,7 +62,7 @@ func TestTakeOfALogThatEndsTooSoonIsTold(t *testing.T) {
 		t.Errorf("a server that is stopped: %+v", taken)
 	}
 	s := w.source(30)
-	s.LogDir = "/data/none" // the first log of a server is perhaps still being made
+	s.LogDir = "/data/none" // the first log of a server may still be under creation
 	w.must(w.disk.MkdirAll(s.LogDir))
 	if taken, err := open(t, backup.OpenDir(vfs.NewMem(), "/")).Take(t.Context(), s, backup.Options{}); err != nil || taken.Committed != 30 {
 		t.Errorf("no log yet: %+v, %v", taken, err)

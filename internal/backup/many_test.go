@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/backup"
 )
 
-// names is a place of which the names alone are there.
+// names is a place that contains only names, without content.
 type names []string
 
 func (n names) List(context.Context) ([]string, error)                 { return n, nil }
@@ -24,7 +24,7 @@ func (n *names) add(kind string, first, last int, at time.Time) {
 }
 
 // A backup of each minute of three months, with a snapshot a day. Going through all files for
-// each step takes ten minutes, 64 times as much as of an eighth of the days.
+// each step would take ten minutes, 64 times as long as for an eighth of the days.
 func TestRangesOfManyFilesAreFoundAtOnce(t *testing.T) {
 	const perDay = 24 * 60
 	began := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
@@ -62,7 +62,7 @@ func TestRangesOfManyFilesAreFoundAtOnce(t *testing.T) {
 	}
 }
 
-// Where pieces overlap, each step is the one that reaches furthest.
+// Where pieces overlap, each step uses the one that reaches furthest.
 func TestRangesOfOverlappingPieces(t *testing.T) {
 	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	var all names

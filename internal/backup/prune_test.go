@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A take that was killed behind its snapshot, and whose log was purged meanwhile, leaves a snapshot
-// of which nothing can be restored. It replaces no older one.
+// A take that was killed after its snapshot, and whose log was purged meanwhile, leaves a
+// snapshot from which nothing can be restored. It replaces no older one.
 func TestPruneKeepsTheLastSnapshotThatCanBeRestored(t *testing.T) {
 	day := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
 	all := []piece{

@@ -17,9 +17,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A backup ends with a snapshot alone right after a restore, or after a leader's state. The
-// end of that epoch may be purged from the log before the next take: the first record of the
-// next epoch would follow, and what was acknowledged between be missing.
+// Right after a restore, or after a leader's state, a backup ends with a snapshot alone. The
+// end of that epoch may be purged from the log before the next take. Then the first record of
+// the next epoch would follow, and the acknowledged transactions in between would be missing.
 func TestPurgedTailOfAnEpochIsAGap(t *testing.T) {
 	for _, digests := range []bool{false, true} {
 		t.Run(fmt.Sprint("digests ", digests), func(t *testing.T) {

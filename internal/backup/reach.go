@@ -13,18 +13,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// reached is how the log of the source continues a history that ends somewhere.
+// reached says how the log of the source continues a history that ends at some zxid.
 type reached int
 
 const (
 	notReached    reached = iota // it begins too late, or there is nothing to continue
-	withRecord                   // it has the last record, and what comes after it
-	withSuccessor                // it has not that one, but the one that comes next
+	withRecord                   // it has the last record, and the records after it
+	withSuccessor                // it does not have the last record, but has the one that comes next
 	nothingNew
 )
 
-// reach finds the place in the log where the history ends. A log that covers the place and
-// has not the record is of another history.
+// reach finds the place in the log where the history ends. If a log covers the place but does
+// not have the record, it belongs to another history.
 func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) {
 	if !known {
 		return notReached, nil
@@ -35,7 +35,7 @@ func (t *taking) reach(from zk.Zxid, at time.Time, known bool) (reached, error) 
 	return t.find(from, at)
 }
 
-// find is reach for a place that the server has passed.
+// find is reach for a place that the server has already passed.
 func (t *taking) find(from zk.Zxid, at time.Time) (reached, error) {
 	reader, err := t.read(from-1, true)
 	if err != nil {
@@ -52,16 +52,16 @@ func (t *taking) find(from zk.Zxid, at time.Time) (reached, error) {
 	case at.IsZero() && err == nil && t.isNext(from, record.Zxid):
 		return withSuccessor, nil
 	case err == io.EOF && (len(t.snapshots) == 0 || t.snapshots[0].Zxid <= from):
-		return nothingNew, nil // this server is behind, or was when its files were looked at
+		return nothingNew, nil // this server is behind, or was when its files were listed
 	case err == nil && covers && !at.IsZero() && !t.goesAround(from, record.Zxid):
 		return 0, fmt.Errorf("%w: its transaction %s is not in %s", ErrOtherHistory, from, t.source.LogDir)
 	}
 	return notReached, nil
 }
 
-// behind looks whether a server that has less than the backup is behind, or has another history: one
-// that was begun again, or went on from an older copy. The newest piece of which it should have all
-// tells. Nothing is taken from it.
+// behind examines a server that has less than the backup: it is either behind, or has another
+// history that was begun again or continued from an older copy. The newest piece that the
+// server should have completely shows which. Nothing is taken from such a server.
 func (t *taking) behind() error {
 	if first := t.pieces[0].first; t.committed < first {
 		return fmt.Errorf("%w: it begins at %s, and this server has committed no more than %s", ErrOtherHistory, first, t.committed)
@@ -79,10 +79,10 @@ func (t *taking) behind() error {
 	return err
 }
 
-// isNext reports whether a record comes right after a state whose last transaction the log
-// does not have. The first of a later epoch may come after any end of the one before, of
-// which the log may be purged: it does only while the server keeps that very state, and with
-// it the log from there on, and no state between the two.
+// isNext reports whether a record comes directly after a state whose last transaction is not in
+// the log. The first record of a later epoch may come after any end of the epoch before, whose
+// log may have been purged. It comes directly after the state only if the server still has a
+// snapshot of that very state, and with it the log from there on, and none between the two.
 func (t *taking) isNext(from, record zk.Zxid) bool {
 	if record == from+1 {
 		return true
@@ -92,16 +92,15 @@ func (t *taking) isNext(from, record zk.Zxid) bool {
 	return txnlog.Follows(from, record) && kept && !between
 }
 
-// goesAround reports whether a leader's state may stand in the place of a record that the
-// log has not.
+// goesAround reports whether a leader's state may replace a record that is not in the log.
 func (t *taking) goesAround(zxid, next zk.Zxid) bool {
 	return slices.ContainsFunc(t.snapshots, func(f snap.File) bool { return zxid <= f.Zxid && f.Zxid < next })
 }
 
-// goesTo finds up to where the log continues a history: to what is committed, or to where a
-// leader's state came. Of that there is a snapshot, and the log has nothing: ZooKeeper's own
-// servers keep the log of before (txnlog-L8), whose end was perhaps never committed. state is
-// the zxid of that snapshot, zk.NoZxid without one.
+// goesTo finds how far the log continues a history: up to what is committed, or up to where a
+// leader's state was received. For such a state there is a snapshot, and the log has nothing:
+// ZooKeeper's own servers keep the earlier log (txnlog-L8), whose end may never have been
+// committed. state is the zxid of that snapshot; zk.NoZxid without one.
 func (t *taking) goesTo(from zk.Zxid) (until, state zk.Zxid, err error) {
 	between := func(last, next zk.Zxid) (state zk.Zxid) {
 		state = zk.NoZxid
@@ -133,13 +132,13 @@ func (t *taking) goesTo(from zk.Zxid) (until, state zk.Zxid, err error) {
 		case state == zk.NoZxid && (err == io.EOF || next > t.committed):
 			return t.committed, state, nil
 		case state == zk.NoZxid:
-		case state.Epoch() == last.Epoch(): // all of an epoch that precedes a state of it is in it
+		case state.Epoch() == last.Epoch(): // a state of an epoch includes everything of that epoch before it
 			return last, state, nil
 		default:
 			return sure, state, nil
 		}
-		// A server logs nothing of an epoch before the history that its leader begins it with,
-		// and has snapshots of what is committed alone.
+		// A server logs nothing of an epoch before the history with which its leader begins it,
+		// and has snapshots only of what is committed.
 		if next.Epoch() != last.Epoch() {
 			sure = last
 		}
@@ -149,7 +148,7 @@ func (t *taking) goesTo(from zk.Zxid) (until, state zk.Zxid, err error) {
 	}
 }
 
-// sameTime compares a record with the last one of the backup, of which the name has the time.
+// sameTime compares a record with the last one of the backup, whose time is in its name.
 func (t *taking) sameTime(record *txnlog.Record, at time.Time) error {
 	recorded, err := recordTime(record)
 	if err == nil && !at.IsZero() && !recorded.Equal(at) {
@@ -167,10 +166,10 @@ func recordTime(record *txnlog.Record) (time.Time, error) {
 	return time.UnixMilli(h.Time).UTC(), nil
 }
 
-// last is the last zxid of the log, or of the snapshots.
+// last returns the last zxid of the log, or of the snapshots if that is higher.
 func (t *taking) last() (zk.Zxid, error) {
 	last := max(0, t.newestSnapshot())
-	for i := len(t.segments) - 1; i >= 0; i-- { // the newest may have no record yet
+	for i := len(t.segments) - 1; i >= 0; i-- { // the newest segment may have no record yet
 		reader, err := t.read(t.segments[i].First-1, true)
 		if err != nil {
 			return 0, err

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A leader's state was taking the place of what a server had, and the server ended: its files
-// are of two histories.
+// A leader's state was replacing what a server had, and the server ended: its files belong to
+// two histories.
 func TestHalfReplacedDirectoryIsNotTaken(t *testing.T) {
 	w := newWritten(t)
 	w.create(1, 20)

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A backup goes on with what was restored from it: no state is between the two, and an alert about a gap would be
-// false.
+// A backup continues with what was restored from it: there is no state in between, and an alert
+// about a gap would be false.
 func TestBackupOfWhatWasRestoredHasNoGap(t *testing.T) {
 	w := newWritten(t)
 	w.create(one(1), one(3))
@@ -33,8 +33,9 @@ func TestBackupOfWhatWasRestoredHasNoGap(t *testing.T) {
 	}
 }
 
-// A restore into the directory of a server whose log is elsewhere says that it has a history, and not how to start with
-// it, nor which file of it gives the log up.
+// A restore into the directory of a server whose log is elsewhere reports that it has a
+// history. It does not explain how to start with that history, nor which of its files gives up
+// the log.
 func TestRestoreOverAHistoryWithItsLogElsewhereSaysSo(t *testing.T) {
 	w := newWritten(t)
 	w.create(one(1), one(3))

@@ -12,7 +12,7 @@ import (
 // A server writes a snapshot again, with parts of later transactions, while it is copied.
 func TestSnapshotThatIsWrittenAgainMeanwhileIsCopiedExactly(t *testing.T) {
 	w := newWritten(t)
-	w.digests = false // what w creates counts twice where it is replayed
+	w.digests = false // a znode that w creates counts twice if its transaction is replayed
 	w.create(1, 10)
 	w.snapshot()
 	later := replicadisk.Begin(w.live, nil)

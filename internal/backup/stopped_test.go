@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ZooKeeper before 3.6 writes no digest: all that is in the log of a server that is stopped is
-// before the end of the log.
+// ZooKeeper before 3.6 writes no digest: everything in a snapshot of a stopped server is from
+// before the end of its log.
 func TestOldSnapshotOfAStoppedServerIsRestored(t *testing.T) {
 	w := newWritten(t)
 	w.create(1, 20)
@@ -43,7 +43,7 @@ func TestOldSnapshotOfAStoppedServerIsRestored(t *testing.T) {
 	}
 }
 
-// What is above all that a backup has seen has to fit into a zxid.
+// An epoch above everything that a backup has seen must fit into a zxid.
 func TestRestoreRefusesEpochsThatDoNotFit(t *testing.T) {
 	w := newWritten(t)
 	w.become(zk.MakeZxid(1<<31-50, 7))
@@ -58,8 +58,9 @@ func TestRestoreRefusesEpochsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// An ensemble in trouble may have elected leaders every few seconds since the last take: what
-// is restored is above all of those epochs, and a server that was forgotten is not elected.
+// An ensemble in trouble may have elected leaders every few seconds since the last take. What
+// is restored is above all of those epochs, and a server that was forgotten in the restore is
+// not elected.
 func TestWhatIsRestoredIsAboveThousandsOfElections(t *testing.T) {
 	w := newWritten(t)
 	w.create(one(1), one(3))
@@ -68,7 +69,7 @@ func TestWhatIsRestoredIsAboveThousandsOfElections(t *testing.T) {
 	b := open(t, place)
 	state, err := b.Load(t.Context(), backup.Moment{})
 	w.must(err)
-	const elections = 24 * 60 * 60 / 3 // of a day
+	const elections = 24 * 60 * 60 / 3 // per day
 	begins, err := b.Restore(vfs.NewMem(), datadir.Options{DataDir: "/restored"}, state)
 	if err != nil || begins.Epoch() <= 1+elections {
 		t.Errorf("what is restored begins at %s, %v", begins, err)

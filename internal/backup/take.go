@@ -19,59 +19,60 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Source is the data of a server, which may run meanwhile.
+// Source is the data of a server, which may be running.
 type Source struct {
 	FS              vfs.FS
 	SnapDir, LogDir string // the directories version-2
-	BufferBytesMax  int    // longest path or data in a snapshot; 0: ZooKeeper's default
-	PayloadBytesMax int    // longest record of the log; 0: ZooKeeper's default
+	BufferBytesMax  int    // longest path or data allowed in a snapshot; 0: ZooKeeper's default
+	PayloadBytesMax int    // longest record allowed in the log; 0: ZooKeeper's default
 
-	// Committed gives a zxid up to which all in the log is committed, AllCommitted for all
-	// that is in it. It is asked once the files were listed, so that what the snapshots hold
-	// is at or below it.
+	// Committed returns a zxid up to which everything in the log is committed, or AllCommitted
+	// for everything in it. It is called after the files were listed, so what the snapshots
+	// contain is at or below it.
 	Committed func(context.Context) (zk.Zxid, error)
 	Now       func() time.Time
 }
 
-// AllCommitted says that what is there is committed: the server is stopped.
+// AllCommitted says that everything in the log is committed: the server is stopped.
 const AllCommitted = maxZxid
 
 // Options say what to take.
 type Options struct {
-	// Snapshot takes a whole snapshot even if the log alone would do.
+	// Snapshot takes a whole snapshot even if the log alone would be enough.
 	Snapshot bool
-	// SnapshotEvery takes one when the newest is older; 0: only when it must.
+	// SnapshotEvery takes a snapshot when the newest one is older than this; 0: only when one
+	// is needed.
 	SnapshotEvery time.Duration
 }
 
 // Taken is what Take has added.
 type Taken struct {
-	Snapshot     string // the name of a new one
+	Snapshot     string // the name of a new snapshot
 	Logs         []string
 	Transactions int
 	Bytes        int64   // as stored
-	Last         zk.Zxid // the backup ends here
-	// Gap: the log that would continue the backup was purged, or the server has it not, as
-	// its leader has sent it a later state. No state between the end of what was there and the
-	// new snapshot can be restored.
+	Last         zk.Zxid // the end of the backup
+	// Gap is set if the log that would continue the backup was purged, or is missing on the
+	// server because its leader has sent it a later state. No state between the end of what was
+	// there and the new snapshot can be restored.
 	Gap bool
-	// Committed is not 0 where the server says that more is committed than its log has, which
-	// is then in no backup: its log is perhaps in another directory.
+	// Committed is not 0 if the server says that more is committed than its log has. That part
+	// is in no backup; the log may be in another directory.
 	Committed zk.Zxid
 }
 
-// logBytesMax is how long a piece of the log may be, in bytes before compression,
-// and one record: it is held in memory.
+// logBytesMax is the maximum size of a piece of the log, in bytes before compression, not
+// counting its last record: a piece is held in memory.
 const logBytesMax = 16 << 20
 
-// tries is how often Take begins again when a file was purged under it, or looked
-// damaged because it was being written.
+// tries is how often Take tries when a file was purged meanwhile, or looked damaged because it
+// was being written.
 const tries = 4
 
-// Take adds what is new: the log since the last piece, and a snapshot where that is wanted
-// or the log does not reach back so far. It returns ErrOtherHistory, and adds nothing,
-// when the log contradicts the backup. One Take of a place runs at a time, where the
-// place can see to that.
+// Take adds what is new: the log since the last piece, and a snapshot if one is wanted or the
+// log does not reach back far enough. If the log contradicts the backup, it returns
+// ErrOtherHistory and adds nothing. Only one Take of a place runs at a time, if the place can
+// ensure that.
 func (b *Backup) Take(ctx context.Context, s Source, o Options) (Taken, error) {
 	var taken Taken
 	for try := 1; ; try++ {
@@ -131,8 +132,8 @@ func (t *taking) run() error {
 	if t.taken.Committed = 0; isTransaction(t.committed) && t.taken.Last < t.committed {
 		t.taken.Committed = t.committed
 	}
-	// Last, because the next take goes on from the newest snapshot: if this one were to end
-	// between the two, the log that leads to that would be missing.
+	// The snapshot comes last, because the next take continues from the newest snapshot: if
+	// this take ended between the two, the log that leads to that snapshot would be missing.
 	if t.snapshotDue() {
 		if _, err := t.takeSnapshot(false, zk.NoZxid); err != nil {
 			return err
@@ -141,8 +142,8 @@ func (t *taking) run() error {
 	return t.reread(t.ctx)
 }
 
-// begin takes a snapshot, of least or later, where the log does not continue what is there,
-// and finds its place in the log.
+// begin takes a snapshot, of least or later, if the log does not continue what is there, and
+// finds the place of that snapshot in the log.
 func (t *taking) begin(end zk.Zxid, known bool, least zk.Zxid) (zk.Zxid, reached, error) {
 	base, err := t.takeSnapshot(true, least)
 	if err != nil {
@@ -153,7 +154,7 @@ func (t *taking) begin(end zk.Zxid, known bool, least zk.Zxid) (zk.Zxid, reached
 	return base, reach, err
 }
 
-// look lists what the server has, and then asks what of it is committed.
+// look lists what the server has, and then asks how much of it is committed.
 func (t *taking) look() (err error) {
 	s := &t.source
 	if err := datadir.CheckLogDir(s.FS, s.SnapDir, s.LogDir); err != nil {
@@ -183,11 +184,11 @@ func (t *taking) look() (err error) {
 	return nil
 }
 
-// inFlightMax is how many transactions a server without a log may be said to have committed:
-// the log of its first ones is still being written.
+// inFlightMax is how many transactions a server without a log may have committed: its first log
+// may still be about to be written.
 const inFlightMax = 1000
 
-// transactions is how many there are at least between two zxids.
+// transactions returns the minimum number of transactions between two zxids.
 func transactions(from, to zk.Zxid) int64 {
 	switch {
 	case to <= from:
@@ -205,11 +206,11 @@ func (t *taking) newestSnapshot() zk.Zxid {
 	return t.snapshots[0].Zxid
 }
 
-// isTransaction reports whether a zxid is of a transaction: Apache's leader begins with one
-// that is of none.
+// isTransaction reports whether a zxid is that of a transaction: Apache's leader begins with
+// one that is not.
 func isTransaction(zxid zk.Zxid) bool { return zxid.Counter() > 0 }
 
-// snapshotDue reports whether a snapshot is wanted though the log would do.
+// snapshotDue reports whether a snapshot is wanted although the log would be enough.
 func (t *taking) snapshotDue() bool {
 	snapshots := t.pieces.snapshots()
 	if t.taken.Snapshot != "" || len(snapshots) == 0 {
@@ -220,13 +221,13 @@ func (t *taking) snapshotDue() bool {
 	}
 	newest, every := snapshots[len(snapshots)-1], t.options.SnapshotEvery
 	age := t.source.Now().Sub(newest.time)
-	old := age >= every || age <= -every // it is of a wrong clock, and may not get old for years
+	old := age >= every || age <= -every // the second case is that of a wrong clock: the snapshot might not get old for years
 	return every > 0 && old && len(t.snapshots) > 0 && t.snapshots[0].Zxid > newest.first
 }
 
-// takeSnapshot copies the newest snapshot that is whole and returns its zxid: in a new
-// backup, or after a gap, one that the log goes on from, if there is one of least or later.
-// The last record of the log tells the next take which history it is.
+// takeSnapshot copies the newest whole snapshot and returns its zxid. In a new backup, or after
+// a gap (goesOn), it prefers one after which the log goes on. Snapshots before least are
+// ignored. The last record of the log shows the next take which history it is.
 func (t *taking) takeSnapshot(goesOn bool, least zk.Zxid) (zk.Zxid, error) {
 	var damaged error
 	files := t.snapshots
@@ -249,8 +250,7 @@ func (t *taking) takeSnapshot(goesOn bool, least zk.Zxid) (zk.Zxid, error) {
 	return 0, fmt.Errorf("no snapshot in %s has only committed transactions (up to %s)", t.source.SnapDir, t.committed)
 }
 
-// endsLog reports whether the log has the record of a zxid, and none after it that is
-// committed.
+// endsLog reports whether the log has the record of a zxid, and no committed record after it.
 func (t *taking) endsLog(zxid zk.Zxid) bool {
 	reader, err := t.read(zxid-1, true)
 	if err != nil {
@@ -264,7 +264,7 @@ func (t *taking) endsLog(zxid zk.Zxid) bool {
 	return err != nil || record.Zxid > t.committed
 }
 
-// copySnapshot reads a snapshot twice: what it is stands in the name of its copy.
+// copySnapshot reads a snapshot twice, because the name of the copy says what is in it.
 func (t *taking) copySnapshot(file snap.File) (zk.Zxid, error) {
 	s := &t.source
 	options := snap.Options{BufferBytesMax: s.BufferBytesMax}
@@ -281,7 +281,7 @@ func (t *taking) copySnapshot(file snap.File) (zk.Zxid, error) {
 		if err != nil {
 			return err
 		}
-		if again != info { // what its name says is of the one before
+		if again != info { // the name describes the content of the first reading
 			return fmt.Errorf("it was overwritten meanwhile: %w", fs.ErrNotExist)
 		}
 		if err := copied.end(&info); err != nil {
@@ -298,9 +298,9 @@ func (t *taking) copySnapshot(file snap.File) (zk.Zxid, error) {
 	return file.Zxid, nil
 }
 
-// exactFrom is the zxid at which nothing can be in a snapshot any more that comes later.
-// A snapshot that came from a leader does not say how far it is ahead; what is
-// committed by now is beyond it.
+// exactFrom returns the zxid from which on a snapshot has nothing later than the log up to
+// there. A snapshot that came from a leader does not say how far it is ahead; what is committed
+// by now is beyond that.
 func (t *taking) exactFrom(file snap.File, info *snap.Info) zk.Zxid {
 	if info.Digest.Version == 0 || info.Last < 0 || info.DigestZxid == 0 && file.Zxid > 0 {
 		return max(file.Zxid, t.committed)
@@ -308,7 +308,7 @@ func (t *taking) exactFrom(file snap.File, info *snap.Info) zk.Zxid {
 	return max(file.Zxid, info.DigestZxid, info.Last)
 }
 
-// copying is a snap.Sink that writes the same again.
+// copying is a snap.Sink that writes the same content again.
 type copying struct {
 	encoder        *snap.Encoder
 	sessions, acls int
@@ -318,7 +318,7 @@ type copying struct {
 func (c *copying) begin() {
 	if !c.begun {
 		c.begun = true
-		_ = c.encoder.Begin(c.sessions, c.acls) // its errors stay
+		_ = c.encoder.Begin(c.sessions, c.acls) // the encoder keeps its error
 	}
 }
 
@@ -356,9 +356,9 @@ func (c *counter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// takeLog copies the log from the record at from, or the one after it, as far as it continues
-// that, in pieces of which each begins with the last record of the one before. state is the
-// leader's state that ends it, as goesTo finds it.
+// takeLog copies the log from the record at from, or from the one after it, as far as it
+// continues that record. Each piece begins with the last record of the one before. state is the
+// leader's state that ends the log, as returned by goesTo.
 func (t *taking) takeLog(from zk.Zxid, reach reached) (state zk.Zxid, err error) {
 	t.taken.Last = from
 	if reach == nothingNew {
@@ -399,9 +399,9 @@ func (t *taking) takeLog(from zk.Zxid, reach reached) (state zk.Zxid, err error)
 	return state, t.putLog(&p)
 }
 
-// packing is the records of one piece of the log.
+// packing collects the records of one piece of the log.
 type packing struct {
-	from    zk.Zxid // it has all after this one
+	from    zk.Zxid // the piece has all records after this one
 	records []packed
 	bytes   int
 }
@@ -418,7 +418,7 @@ func (p *packing) add(r *txnlog.Record) {
 
 func (p *packing) full() bool { return p.bytes >= logBytesMax && len(p.records) > 1 }
 
-// putLog writes a piece of the log, unless it has nothing that the one before has not.
+// putLog writes a piece of the log, unless it has nothing that the piece before does not have.
 func (t *taking) putLog(p *packing) error {
 	n := len(p.records)
 	if n == 0 || p.records[n-1].zxid <= t.taken.Last {
@@ -442,7 +442,7 @@ func (t *taking) putLog(p *packing) error {
 		return fmt.Errorf("copy the log after %s: %w", p.from, err)
 	}
 	t.taken.Transactions += n
-	if p.records[0].zxid == p.from { // it ends the piece before
+	if p.records[0].zxid == p.from { // the first record is the last one of the piece before
 		t.taken.Transactions--
 	}
 	t.taken.Logs = append(t.taken.Logs, piece.name)
@@ -451,7 +451,7 @@ func (t *taking) putLog(p *packing) error {
 	return nil
 }
 
-// segment is the records as a file of the log, packed.
+// segment returns the records as a compressed file of the log.
 func (t *taking) segment(p *packing) ([]byte, error) {
 	var file bytes.Buffer
 	packed := gzip.NewWriter(&file)

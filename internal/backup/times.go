@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// rightTimes has no snapshot be older than the transactions before and after it: one that was
-// copied while the clock was behind would pass for a state of long ago.
+// rightTimes corrects snapshots that appear older than the transactions before and after them:
+// a snapshot that was copied while the clock was behind would look like a state of long ago.
 func (b *Backup) rightTimes() {
 	logs := b.ways.logs
 	for i := range b.pieces {
@@ -27,7 +27,7 @@ func (b *Backup) rightTimes() {
 			continue
 		}
 		least := logs[next-1].time
-		if next < len(logs) && logs[next].time.Before(least) { // that one may be of a clock that was ahead
+		if next < len(logs) && logs[next].time.Before(least) { // the clock of the earlier log may have been ahead
 			least = logs[next].time
 		}
 		if p.time.Before(least) {
@@ -36,8 +36,9 @@ func (b *Backup) rightTimes() {
 	}
 }
 
-// longBefore returns the moment from which on states are kept. A clock that was set to another
-// year makes a long time between two pieces: none counts for more than a quarter.
+// longBefore returns the moment from which on states are kept. If a clock was set to another
+// year, there is a long time between two pieces, so no interval counts for more than a quarter
+// of the period.
 func (b *Backup) longBefore(now time.Time, long time.Duration) time.Time {
 	at, left, logs := now, long, b.ways.logs
 	for i := len(logs) - 1; i >= 0; i-- {
@@ -56,9 +57,10 @@ func (b *Backup) longBefore(now time.Time, long time.Duration) time.Time {
 	return at.Add(-left)
 }
 
-// bases are the snapshots from which a moment can perhaps be reached, in the order in which
-// they are to be tried: the newest that is not of later. A state is older than its copy, how
-// much the log after it says: where the first does not lead to a time, the next snapshot may.
+// bases returns the snapshots from which a moment may be reached, in the order in which to try
+// them: first the newest one that is not later than the moment. A state is older than its copy,
+// and only the log after it shows by how much. So if the first snapshot does not lead to a
+// time, the next one may.
 func (b *Backup) bases(m Moment) pieces {
 	var found, late pieces
 	for _, p := range b.pieces.snapshots() {
@@ -73,8 +75,8 @@ func (b *Backup) bases(m Moment) pieces {
 	return append(found, late...)
 }
 
-// begins takes notice of the first record from which on a snapshot is exact: the state has
-// begun with it, or was there before it.
+// begins notices the first record from which on a snapshot is exact: the state began with it,
+// or existed before it.
 func (l *loading) begins(zxid zk.Zxid, when time.Time) {
 	if l.begun || zxid < l.base.last {
 		return
@@ -85,17 +87,17 @@ func (l *loading) begins(zxid zk.Zxid, when time.Time) {
 	}
 }
 
-// late reports whether the snapshot was copied after the time that is meant.
+// late reports whether the snapshot was copied after the wanted time.
 func (l *loading) late() bool { return !l.moment.Time.IsZero() && l.base.time.After(l.moment.Time) }
 
-// early ends the loading: the time that is meant is before all that the snapshot leads to.
+// early ends the loading: the wanted time is before everything that the snapshot leads to.
 func (l *loading) early(begin time.Time) {
 	l.past = true
 	l.outside = fmt.Errorf("%w: it begins at %s, %s", ErrOutside, l.base.last, begin.UTC().Format(time.RFC3339Nano))
 }
 
-// until is the end of what a snapshot leads to: the time of the last transaction, or a later
-// one at which a state was copied that holds it.
+// until returns the end of what a snapshot leads to: the time of the last transaction, or a
+// later time at which a state with that transaction was copied.
 func (b *Backup) until(base piece) time.Time {
 	last, _ := b.ways.end(base)
 	at := last.time
@@ -107,9 +109,9 @@ func (b *Backup) until(base piece) time.Time {
 	return at
 }
 
-// TimedRanges is Ranges, with the times from which on states can be restored, where no range
-// before has them: those of the first transactions, which have to be read. After an error the
-// ranges are those of Ranges.
+// TimedRanges is Ranges with the times from which on states can be restored, for ranges that do
+// not overlap an earlier one. These are the times of the first transactions, which have to be
+// read. After an error it returns Ranges.
 func (b *Backup) TimedRanges(ctx context.Context) ([]Range, error) {
 	ranges, before := b.Ranges(), zk.NoZxid
 	var bases pieces
@@ -132,8 +134,9 @@ func (b *Backup) TimedRanges(ctx context.Context) ([]Range, error) {
 	return ranges, nil
 }
 
-// beginning is when the first state that a snapshot leads to is known to have been there: the
-// time of the first record from which on it is exact, or else when it was copied.
+// beginning returns when the first state that a snapshot leads to is known to have existed: the
+// time of the first record from which on it is exact, or otherwise the time at which it was
+// copied.
 func (b *Backup) beginning(ctx context.Context, base piece) (time.Time, error) {
 	l := &loading{ctx: ctx, place: b.place, base: base}
 	for _, p := range b.ways.chain(base, base.last+1) {
@@ -148,7 +151,8 @@ func (b *Backup) beginning(ctx context.Context, base piece) (time.Time, error) {
 	return base.time, nil
 }
 
-// firstTime is the time of the first record of a piece from which on the snapshot is exact.
+// firstTime returns the time of the first record in a piece from which on the snapshot is
+// exact.
 func (l *loading) firstTime(p piece) (at time.Time, found bool, err error) {
 	reader, err := l.reader(p)
 	if err != nil {

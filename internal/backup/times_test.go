@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The first take of a server copies a snapshot that is older than the log after it: the times
-// from the first transaction on are there, those before it and after the last are not.
+// The first take of a server copies a snapshot that is older than the log after it. The times
+// from the first transaction on are available, those before it and after the last are not.
 func TestTimesBeforeTheCopyOfASnapshotAreThere(t *testing.T) {
 	w := newWritten(t)
 	clock := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)
@@ -63,7 +63,7 @@ func TestTimesBeforeTheCopyOfASnapshotAreThere(t *testing.T) {
 	}
 }
 
-// A snapshot that was copied later says nothing of when its state was there, if no log does.
+// A snapshot that was copied later does not show when its state existed, if no log does.
 func TestTimesOfALoneSnapshotBeginWithItsCopy(t *testing.T) {
 	w := newWritten(t)
 	clock := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)

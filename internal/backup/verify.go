@@ -9,9 +9,9 @@ import (
 )
 
 // Verify loads every snapshot and reads every log, and returns the last state. From each
-// snapshot the log is replayed up to where the next one is exact: the two trees have to be
-// the same there, also where the log has no digests. An error says what is damaged, or where
-// a digest differs.
+// snapshot the log is replayed up to where the next one is exact. There the two trees must be
+// the same, even if the log has no digests. An error says what is damaged, or where a digest
+// differs.
 func (b *Backup) Verify(ctx context.Context) (*State, error) {
 	v := &verifying{Backup: b, ctx: ctx, read: map[string]bool{}}
 	b.eachRange(func(base piece, r Range) {
@@ -42,15 +42,15 @@ type verifying struct {
 	ctx    context.Context
 	bases  pieces
 	ranges []Range
-	read   map[string]bool // to its end
+	read   map[string]bool // the pieces that were read to their end
 
-	meets  bool      // the stretch before leads to this one
-	meet   zk.Zxid   // there
-	before zk.Digest // of its tree
+	meets  bool      // the log after the previous snapshot leads to this one
+	meet   zk.Zxid   // where it does
+	before zk.Digest // digest of the previous tree there
 	last   *State
 }
 
-// stretch loads from one snapshot up to where the next one is exact, or as far as it goes.
+// stretch loads from one snapshot up to where the next one is exact, or as far as the log goes.
 func (v *verifying) stretch(i int) error {
 	r := &v.ranges[i]
 	to, meets := r.Last, false
@@ -73,12 +73,12 @@ func (v *verifying) stretch(i int) error {
 		v.read[name] = true
 	}
 	if v.meets, v.meet, v.before = meets, to, l.state.Tree().Digest(); i == len(v.ranges)-1 {
-		v.last = l.state // the others are not held: one is as large as a server
+		v.last = l.state // earlier states are not kept, because each is as large as a server
 	}
 	return nil
 }
 
-// differs fails if a tree had another digest than the leader noted.
+// differs returns an error if a tree did not have the digest that the leader noted.
 func (l *loading) differs() error {
 	if n, first := l.target.Mismatches(); n > 0 {
 		return fmt.Errorf("after %s, the tree is not the one that was backed up: its digest differs", first)
@@ -86,7 +86,7 @@ func (l *loading) differs() error {
 	return nil
 }
 
-// alone reads a piece that no state needs now, or not all of it.
+// alone reads a piece that no state needs now, or of which the states did not need everything.
 func (v *verifying) alone(p piece) error {
 	l := &loading{ctx: v.ctx, place: v.place, base: p}
 	if !p.log {

@@ -24,7 +24,7 @@ func pieces(t *testing.T, disk *vfs.Mem) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".gz") })
 }
 
-// find returns the name of a piece that begins so, and what is in it.
+// find returns the name and the content of a piece whose name begins with prefix.
 func find(t *testing.T, disk *vfs.Mem, prefix string) (string, []byte) {
 	t.Helper()
 	for _, name := range pieces(t, disk) {
@@ -61,19 +61,19 @@ func takenOften(t *testing.T, digests bool) *vfs.Mem {
 		if z == 1 {
 			other := vfs.NewMem()
 			w.take(backup.OpenDir(other, "/"), 5, backup.Options{})
-			name, content := find(t, other, "log-") // the log of the first take makes it needless
+			name, content := find(t, other, "log-") // the log of the first take makes it unnecessary
 			put(t, disk, name, content)
 		}
 	}
-	name, content := find(t, disk, "snapshot-000000000000001d-") // its log is still to be taken
+	name, content := find(t, disk, "snapshot-000000000000001d-") // its log has not been taken yet
 	put(t, disk, strings.Replace(name, "000000000000001d-000000000000001d", "000000000000001d-0000000000000099", 1), content)
 	_, err := open(t, backup.OpenDir(disk, "/")).Verify(t.Context())
 	w.must(err)
 	return disk
 }
 
-// A snapshot whose copy is whole, and in which a byte had changed before: it is damage, also where
-// the tree is the first to see it.
+// A snapshot whose copy is whole, but in which a byte had changed before the copy: that is
+// damage, even if the tree is the first to notice it.
 func TestAnyChangedByteOfASnapshotIsDamage(t *testing.T) {
 	disk := takenOften(t, true)
 	name, content := find(t, disk, "snapshot-")
@@ -121,8 +121,8 @@ func TestVerifyReadsEveryFile(t *testing.T) {
 	}
 }
 
-// Without digests in the log a wrong snapshot is known by the one before it, from which
-// another tree comes.
+// Without digests in the log, a wrong snapshot is detected by the one before it, which leads to
+// another tree.
 func TestVerifyComparesSnapshots(t *testing.T) {
 	disk := takenOften(t, false)
 	other, mem := newWritten(t), vfs.NewMem()

@@ -8,15 +8,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ways is where the logs of a backup lead, looked up once: there may be one for each minute
-// of a year.
+// ways records where the logs of a backup lead, computed once: there may be one log for each
+// minute of a year.
 type ways struct {
-	logs pieces // by their first zxid
-	best []int  // of the logs up to this one, the first of those that reach furthest
-	ends []way  // from the end of this one on
+	logs pieces // sorted by their first zxid
+	best []int  // for each log: among the logs up to it, the first one that reaches furthest
+	ends []way  // for each log: where its chain ends
 }
 
-// way is where the logs lead from one of them, itself included.
+// way says where the logs lead from one of them: the index of the last log, and how many logs
+// there are, including the first.
 type way struct{ last, files int }
 
 func newWays(all pieces) *ways {
@@ -39,8 +40,8 @@ func newWays(all pieces) *ways {
 	return w
 }
 
-// next finds the log that reaches furthest from a zxid. It has the record of that, too: the
-// two are compared when it is read.
+// next finds the log that reaches furthest from a zxid. It also has the record of that zxid,
+// which is compared when the log is read.
 func (w *ways) next(at zk.Zxid) (log int, ok bool) {
 	n := sort.Search(len(w.logs), func(i int) bool { return w.logs[i].first > at })
 	if n == 0 {
@@ -50,7 +51,7 @@ func (w *ways) next(at zk.Zxid) (log int, ok bool) {
 	return log, w.logs[log].last > at
 }
 
-// end returns the last log to which those after a snapshot lead, and how many they are.
+// end returns the last of the logs that follow a snapshot, and how many there are.
 func (w *ways) end(base piece) (last piece, files int) {
 	next, ok := w.next(base.first)
 	if !ok {

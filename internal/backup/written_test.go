@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// written is a server's directory that a test writes by itself.
+// written is a server's directory that a test writes itself.
 type written struct {
 	t       *testing.T
 	disk    *vfs.Mem
@@ -45,8 +45,8 @@ func (w *written) must(err error) {
 	}
 }
 
-// become puts an empty state of a zxid, and a snapshot of it, in the place of what is
-// there. The log stays.
+// become replaces the state by an empty one at a zxid, and writes a snapshot of it. The log
+// stays.
 func (w *written) become(zxid zk.Zxid) {
 	w.t.Helper()
 	w.live = tree.New(tree.Options{ExtendedTypes: true})
@@ -60,7 +60,7 @@ func (w *written) become(zxid zk.Zxid) {
 	w.must(err)
 }
 
-// path is what the transaction of a zxid creates.
+// path is the path of the znode that the transaction of a zxid creates.
 func path(zxid zk.Zxid) string { return fmt.Sprintf("/n%x", int64(zxid)) }
 
 // create logs transactions that create a znode each.
@@ -100,7 +100,7 @@ func (w *written) take(place backup.Place, committed zk.Zxid, o backup.Options) 
 	return taken
 }
 
-// restores loads states, and compares each with what the transactions up to it have made.
+// restores loads states, and compares each with the result of the transactions up to it.
 func restores(t *testing.T, place backup.Place, zxids ...zk.Zxid) {
 	t.Helper()
 	for _, zxid := range zxids {

@@ -1,12 +1,12 @@
 // Package bubble is for tests on the virtual time of a bubble of testing/synctest: a clock,
 // slow disks, and machines with a network between them.
 //
-// In go what a test breaks, out comes what a program would see of it. What always holds:
+// A test breaks something, and the program sees the effect. What always holds:
 //
-//	bubble-B1  Nothing waits but as a bubble wants it, so that its time goes on.
-//	bubble-B2  On a connection bytes come in order and whole, or it breaks. What was
-//	           written before a connection was reset may be lost; a cut loses
-//	           nothing, and holds it up.
+//	bubble-B1  Everything waits in a way that the bubble detects, so its time can advance.
+//	bubble-B2  On a connection bytes come in order and whole, or it breaks. What
+//	           was written before a connection was reset may be lost; a cut only
+//	           delays what was written.
 //
 // It runs no servers and breaks nothing by itself.
 package bubble
@@ -22,7 +22,7 @@ import (
 // one. All of one rate show the same.
 func Clock(rate float64) clock.Clock { return virtual{rate} }
 
-// DriftingClock is up to two and a half per cent slow or fast, which are five between two.
+// DriftingClock returns a clock that is up to 2.5 % slow or fast, so two may differ by 5 %.
 func DriftingClock(random *rand.Rand) clock.Clock {
 	return Clock([]float64{0.975, 1, 1.025}[random.IntN(3)])
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// SlowDisk returns a disk on which some files take their time to sync: up to 100 ms, and of every
-// fifty times one up to seldom. It asks at each sync which these are. One goroutine may sync them,
-// for random is not guarded.
+// SlowDisk returns a disk on which some files take time to sync: up to 100 ms, and one sync in
+// fifty up to seldom. At each sync, it asks which files these are. Only one goroutine may sync
+// them, because random is not guarded.
 func SlowDisk(fs vfs.FS, ofSlow func(name string) bool, seldom time.Duration, random *rand.Rand) vfs.FS {
 	return slowDisk{fs, ofSlow, seldom, random}
 }

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// ErrLink is what a call gets whose request or answer was lost.
+// ErrLink is the error of a call whose request or answer was lost.
 var ErrLink = errors.New("the request or its answer was lost")
 
-// Link is the way of one program to a store in memory, by calls: they come late, also when nobody
-// waits for them any more, are lost, or their answers are.
+// Link connects one program to a store in memory. Calls may arrive late, even after the caller
+// has given up, and calls or their answers may be lost.
 type Link struct {
 	// Late is the most that a call or an answer takes, one in fifty; Lost is how many calls lose
 	// one of themselves and their answer.
@@ -88,9 +88,9 @@ func (l *Link) fate() (there, back time.Duration, lost, unanswered bool) {
 	return there, back, now.Before(l.cut) || fate == 0, fate == 1
 }
 
-// Pass makes a call: it has its effect after a while, once or not at all, also when the caller
-// does not wait any more. What was lost is known after the time in which it would have come, or
-// never.
+// Pass makes a call. The call takes effect after a while, once or not at all, even if the
+// caller has given up. A loss is reported after the time in which the answer would have come,
+// or never.
 func (l *Link) Pass(ctx context.Context, call func()) error {
 	there, back, lost, unanswered := l.fate()
 	done := make(chan struct{})
@@ -115,8 +115,8 @@ func (l *Link) Pass(ctx context.Context, call func()) error {
 	return nil
 }
 
-// Watch makes a call that waits. What it waits for comes late, or never, or the watch is
-// lost, which is told or not.
+// Watch makes a call that waits. Its result may come late or never, or the watch may be
+// lost, which may be reported or not.
 func (l *Link) Watch(ctx context.Context, wait func(context.Context) error) error {
 	there, back, lost, unanswered := l.fate()
 	if lost && l.chance(2) {

@@ -14,21 +14,21 @@ import (
 	"time"
 )
 
-// Net connects machines that have a number each, without a socket: what is written is at the
-// other end at once, or after the time that NewNet was told, unless the two are cut.
+// Net connects numbered machines without sockets. What is written arrives at the other end at once,
+// or after the time that was given to NewNet, unless the two machines are cut from each other.
 type Net struct {
 	far     time.Duration // from one machine to another
 	mu      sync.Mutex
-	changed *sync.Cond // ports and cuts
+	changed *sync.Cond // of open, cuts and off
 	open    map[string]*port
-	ends    map[*conn]struct{} // of both sides
-	cuts    map[[2]int]bool    // from one to the other
+	ends    map[*conn]struct{} // both ends of every connection
+	cuts    map[[2]int]bool    // from one machine to the other
 	off     map[int]bool       // machines without power
 	dials   int                // so far
-	last    uint16             // port of a side that dials
+	last    uint16             // the last port of a dialing side
 }
 
-// NewNet returns a network on which it takes so long from one machine to another.
+// NewNet returns a network on which everything takes the given time from one machine to another.
 func NewNet(far time.Duration) *Net {
 	n := &Net{far: far, open: map[string]*port{}, ends: map[*conn]struct{}{}, cuts: map[[2]int]bool{},
 		off: map[int]bool{}, last: 10_000}
@@ -36,7 +36,7 @@ func NewNet(far time.Duration) *Net {
 	return n
 }
 
-// Host returns the address of a machine, whose number is from 1 to 254.
+// Host returns the address of a machine. Machines are numbered from 1 to 254.
 func Host(machine int) string { return fmt.Sprintf("10.0.0.%d", machine) }
 
 func machineOf(address string) int {
@@ -99,7 +99,7 @@ func (l *port) Addr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.MustParseAddrPort(l.address))
 }
 
-// Dialer returns what dials for one machine. Behind a cut nothing answers, and it waits.
+// Dialer returns the dial function of one machine. Across a cut nothing answers, and it waits.
 func (n *Net) Dialer(from int) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, address string) (net.Conn, error) {
 		to := machineOf(address)
@@ -140,14 +140,14 @@ func (n *Net) Dialer(from int) func(context.Context, string, string) (net.Conn, 
 	}
 }
 
-// Dialed is how many connections were asked for so far.
+// Dialed returns the number of connections that were attempted so far.
 func (n *Net) Dialed() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.dials
 }
 
-// Cut cuts or heals the way from one machine to another.
+// Cut cuts or heals the path from one machine to another.
 func (n *Net) Cut(from, to int, cut bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -155,7 +155,7 @@ func (n *Net) Cut(from, to int, cut bool) {
 	n.tell()
 }
 
-// tell wakes all that waits. Called with mu held.
+// tell wakes everybody who waits. Called with mu held.
 func (n *Net) tell() {
 	n.changed.Broadcast()
 	for end := range n.ends {
@@ -163,7 +163,8 @@ func (n *Net) tell() {
 	}
 }
 
-// Power turns a machine on, or off: then it is as if it were not there, whatever still runs on it.
+// Power turns a machine on or off. While it is off, it might as well not exist, whatever still runs
+// on it.
 func (n *Net) Power(machine int, on bool) {
 	n.mu.Lock()
 	n.off[machine] = !on
@@ -179,7 +180,7 @@ func (n *Net) Heal() {
 	n.tell()
 }
 
-// Reset ends the connections that fit.
+// Reset breaks the connections for which fits returns true.
 func (n *Net) Reset(fits func(from, to int) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -191,29 +192,29 @@ func (n *Net) Reset(fits func(from, to int) bool) {
 	n.changed.Broadcast()
 }
 
-// conn is one end of a connection. Everything of it is guarded by net.mu.
+// conn is one end of a connection. All of it is guarded by net.mu.
 type conn struct {
 	net           *Net
 	local, remote netip.AddrPort
 	from, to      int
 	peer          *conn
-	came          []byte // to be read here
+	came          []byte // ready to be read here
 	coming        []flying
 	written       bool // the other end writes no more
 	closed        bool
 	reset         bool
 
-	news            *sync.Cond // of both ends
+	news            *sync.Cond // shared by both ends
 	readBy, writeBy deadline
 }
 
-// flying is what was written, and when it comes; without bytes it is the end.
+// flying is what was written, and when it arrives. Without bytes, it is the end of the stream.
 type flying struct {
 	at    time.Time
 	bytes []byte
 }
 
-// land takes in what has come by now. Called with net.mu held.
+// land takes in what has arrived by now. Called with net.mu held.
 func (e *conn) land() {
 	for len(e.coming) > 0 && !e.coming[0].at.After(time.Now()) {
 		e.came = append(e.came, e.coming[0].bytes...)
@@ -222,7 +223,7 @@ func (e *conn) land() {
 	}
 }
 
-// deadline ends a wait, and wakes those who have to look at it.
+// deadline ends a wait, and wakes those who have to check it.
 type deadline struct {
 	at    time.Time
 	alarm *time.Timer
@@ -230,10 +231,10 @@ type deadline struct {
 
 func (d *deadline) over() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
-// bytesMax is how much is on its way before a writer waits.
+// bytesMax is the number of bytes that may be unread before a writer waits.
 const bytesMax = 256 << 10
 
-// end ends both ends, and what is on its way is lost. Called with net.mu held.
+// end resets both ends, and what is on its way is lost. Called with net.mu held.
 func (e *conn) end() {
 	e.reset, e.peer.reset = true, true
 	delete(e.net.ends, e)
@@ -287,7 +288,7 @@ func (e *conn) Write(b []byte) (int, error) {
 	}
 }
 
-// send has bytes come to the other end, nil for the end. Called with net.mu held.
+// send sends bytes to the other end; nil is the end of the stream. Called with net.mu held.
 func (e *conn) send(b []byte) {
 	n := e.net
 	e.peer.coming = append(e.peer.coming, flying{time.Now().Add(n.far), b})
@@ -302,7 +303,7 @@ func (e *conn) send(b []byte) {
 	})
 }
 
-// Close ends the connection. The other end reads what was written before.
+// Close ends the connection. The other end can still read what was written before.
 func (e *conn) Close() error {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()
@@ -315,7 +316,7 @@ func (e *conn) Close() error {
 	return nil
 }
 
-// CloseWrite lets the other end read the end.
+// CloseWrite ends the stream to the other end.
 func (e *conn) CloseWrite() error {
 	e.net.mu.Lock()
 	defer e.net.mu.Unlock()

@@ -36,13 +36,13 @@ func New(name string) *Authority {
 	return a
 }
 
-// Issue makes a certificate of the organization Conclave with a common name, for hosts:
-// names or addresses.
+// Issue makes a certificate of the organization Conclave with a common name, for hosts,
+// which are names or addresses.
 func (a *Authority) Issue(name string, hosts ...string) *Identity {
 	return a.IssueAs(func(*x509.Certificate) {}, name, hosts...)
 }
 
-// IssueAs is Issue, with what is signed changed before.
+// IssueAs is Issue with a function that may change the template before it is signed.
 func (a *Authority) IssueAs(change func(*x509.Certificate), name string, hosts ...string) *Identity {
 	t, key := template(name), newKey()
 	t.Subject.Organization, t.KeyUsage = []string{"Conclave"}, x509.KeyUsageDigitalSignature
@@ -87,19 +87,19 @@ func must(err error) {
 // PEM returns the authority's certificate.
 func (a *Authority) PEM() []byte { return block("CERTIFICATE", a.Certificate.Raw) }
 
-// Pool is the authority alone.
+// Pool returns a pool with only this authority.
 func (a *Authority) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.Certificate)
 	return pool
 }
 
-// PEM returns the certificate, then that of its authority.
+// PEM returns the certificate, followed by its authority's.
 func (i *Identity) PEM() []byte {
 	return append(block("CERTIFICATE", i.Certificate.Raw), i.By.PEM()...)
 }
 
-// KeyPEM returns the key, not encrypted.
+// KeyPEM returns the key, unencrypted.
 func (i *Identity) KeyPEM() []byte { return block("PRIVATE KEY", i.PKCS8()) }
 
 // PKCS8 returns the key.
@@ -109,7 +109,7 @@ func (i *Identity) PKCS8() []byte {
 	return der
 }
 
-// TLS returns what a program of Go shows.
+// TLS returns the identity in the form that Go's crypto/tls uses.
 func (i *Identity) TLS() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{i.Certificate.Raw, i.By.Certificate.Raw}, PrivateKey: i.Key, Leaf: i.Certificate}
 }

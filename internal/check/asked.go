@@ -8,33 +8,32 @@ import (
 
 const propertyAsked = "asked"
 
-// Asked compares the transactions with what clients have sent, and with what
-// they were told of it:
+// Asked compares the transactions with what clients have sent and what they were told:
 //
-//	A1  A transaction in a client's name is what it has asked for under that
+//	A1  A transaction in a client's name is what the client has asked for under that
 //	    number, or its refusal.
-//	A2  What a client was told has not happened has made no change: it was never
+//	A2  What a client was told has not happened has not changed anything: it was never
 //	    sent, or was given up before it could be.
 //
-// So whatever has gone was deleted by a request that somebody made.
+// So everything that is gone was deleted by somebody's request.
 type Asked struct {
 	requests map[origin]*zk.Request
 	never    map[origin]bool
 	happened map[origin]zk.Zxid
 }
 
-// NewAsked returns a checker of an ensemble that nobody has asked for anything.
+// NewAsked returns a checker of an ensemble without requests so far.
 func NewAsked() *Asked {
 	return &Asked{requests: map[origin]*zk.Request{}, never: map[origin]bool{}, happened: map[origin]zk.Zxid{}}
 }
 
-// Sent says that a client sends a request, which is not changed any more.
+// Sent says that a client sends a request, which must not be changed any more.
 func (a *Asked) Sent(session zk.SessionID, req *zk.Request) {
 	a.requests[origin{session, req.Xid}] = req
 }
 
-// NotApplied says that a client was told that a request of that number, for which
-// there was no reply, has not happened.
+// NotApplied says that a client was told that a request, for which there was no reply, has
+// not happened.
 func (a *Asked) NotApplied(session zk.SessionID, xid zk.Xid) error {
 	o := origin{session, xid}
 	if zxid, done := a.happened[o]; done {
@@ -44,11 +43,11 @@ func (a *Asked) NotApplied(session zk.SessionID, xid zk.Xid) error {
 	return nil
 }
 
-// Shown takes a transaction that was shown.
+// Shown takes a transaction that a server has shown.
 func (a *Asked) Shown(h *zk.TxnHeader, t *zk.Txn) error {
 	o := origin{h.Session, h.Cxid}
 	if h.Cxid == 0 || ChangesNothing(t) {
-		return nil // the server's own, or nothing has changed
+		return nil // the server's own, or it has changed nothing
 	}
 	req, sent := a.requests[o]
 	switch {
@@ -64,15 +63,14 @@ func (a *Asked) Shown(h *zk.TxnHeader, t *zk.Txn) error {
 	return nil
 }
 
-// Happened returns the transaction that a request has made; false if it has
-// changed nothing so far.
+// Happened returns the transaction of a request; false if it has changed nothing so far.
 func (a *Asked) Happened(session zk.SessionID, xid zk.Xid) (zk.Zxid, bool) {
 	zxid, done := a.happened[origin{session, xid}]
 	return zxid, done
 }
 
-// ChangesNothing reports whether a transaction leaves the tree and the sessions as
-// they are: that of a write that was refused.
+// ChangesNothing reports whether a transaction leaves tree and sessions as they are, as
+// that of a refused write does.
 func ChangesNothing(t *zk.Txn) bool { return t.Op == zk.OpError || failed(t) }
 
 // failed reports whether a multi has failed.

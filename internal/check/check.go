@@ -1,14 +1,14 @@
-// Package check decides whether what was seen of an ensemble is what ZooKeeper
+// Package check decides whether the observed behaviour of an ensemble is what ZooKeeper
 // promises.
 //
-// In go facts, one at a time, as they are seen: a server has logged, applied or
-// shown a transaction, a client has sent a request or got a reply. Out comes nil
-// or a Violation, which names the property and what broke it. One file holds one
-// property:
+// A caller reports facts, one at a time, as they are observed: a server has logged, applied
+// or shown a transaction, a client has sent a request or got a reply. A checker returns nil
+// or a Violation, which names the property and says what broke it. Each property has its
+// file:
 //
 //	zab        Order: one sequence of transactions, of which every serving server shows a beginning
 //	digest     Digests: servers with the same last zxid have the same tree
-//	model      Model: each transaction is possible where it stands; what the tree was at every zxid
+//	model      Model: each transaction is possible at its place; what the tree was at every zxid
 //	ephemeral  within Model: an ephemeral goes exactly once, at the latest with its session
 //	read       within Model: a read shows the tree of the zxid it claims
 //	write      within Model: the reply to a write is what the write did
@@ -28,26 +28,26 @@
 //	readonly   ReadOnly: a partitioned server writes nothing, and shows what there was
 //	linear     Linearizable: the operations on a key have one order that explains them all
 //
-// All but the last take constant or logarithmic time for each fact, so that they
-// can run beside a simulation or a test of real processes. A checker that has
-// returned a Violation must not be used any more.
+// All except the last take constant or logarithmic time for each fact, so they can run
+// together with a simulation or a test of real processes. A checker that has returned a
+// Violation must not be used again.
 //
-// The package knows no bytes, sockets or clocks; times are milliseconds that the
-// caller gives. A checker is used by one goroutine at a time.
+// The package knows no bytes, sockets or clocks; times are milliseconds that the caller
+// supplies. Only one goroutine at a time may use a checker.
 package check
 
 import "fmt"
 
-// Violation is a promise that was broken.
+// Violation is a broken promise.
 type Violation struct {
-	Property string // a name of the list above
+	Property string // a name from the list above
 	Detail   string // who, where, what was expected
 }
 
 // Error implements error.
 func (v *Violation) Error() string { return v.Property + ": " + v.Detail }
 
-// broken makes a Violation.
+// broken returns a Violation.
 func broken(property, format string, args ...any) error {
 	return &Violation{Property: property, Detail: fmt.Sprintf(format, args...)}
 }

@@ -89,7 +89,8 @@ func TestKept(t *testing.T) {
 
 func TestWatches(t *testing.T) {
 	const some = open + "txn 1.2 create /a data=x\ntxn 1.3 set /a 1\ntxn 1.4 create /a/b\ntxn 1.5 acl /a 1\ntxn 1.6 delete /a/b\ntxn 1.7 delete /a\ntxn 1.8 create /a\n"
-	// The creation of /a was not told to a client that could not read it then.
+	// The creation of /a was not reported to a client that could not read it at
+	// that time.
 	const both = "armed data /a 1.6\naway\nrearming data=/a missing=/a\n"
 	play(t, []history{
 		{"data", some + "armed data /a 1.2\nreply 1.2\nevent changed /a 1.3\nreply 1.4", ""},

@@ -5,8 +5,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Digests compares the digests of trees: two servers whose last applied
-// transaction is the same have the same tree.
+// Digests compares the digests of trees: two servers with the same last applied transaction
+// have the same tree.
 type Digests struct {
 	seen map[zk.Zxid]digestAt
 }
@@ -19,8 +19,8 @@ type digestAt struct {
 // NewDigests returns a checker that has seen no tree.
 func NewDigests() *Digests { return &Digests{seen: map[zk.Zxid]digestAt{}} }
 
-// Seen says what the digest of a server's tree is at zxid. A tree that is being
-// replayed over a fuzzy snapshot is not to be told.
+// Seen reports the digest of a server's tree at zxid. Do not report a tree while a log is
+// being replayed on a fuzzy snapshot.
 func (d *Digests) Seen(server quorum.ID, zxid zk.Zxid, digest zk.Digest) error {
 	first, known := d.seen[zxid]
 	if !known {

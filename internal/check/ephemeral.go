@@ -12,10 +12,10 @@ const propertyEphemeral = "ephemeral"
 // The life of sessions and their ephemerals, as the transactions show it:
 //
 //	E1  A session's id is given once.
-//	E2  An ephemeral comes only while its session exists.
-//	E3  The end of a session takes all its ephemerals, in one transaction, and
-//	    nobody else's.
-//	E4  A session ends once; what is proposed twice finds nothing the second time.
+//	E2  An ephemeral is created only while its session exists.
+//	E3  The end of a session deletes all its ephemerals, in one transaction, and
+//	    no others.
+//	E4  A session ends once; a second proposal of its end finds nothing.
 //	E5  No server attaches a session that has ended in its tree.
 //	E6  A session that has ended changes nothing any more.
 
@@ -27,7 +27,7 @@ func (m *Model) createSession(h *zk.TxnHeader, t *zk.Txn) error {
 	return nil
 }
 
-// alive sees that a client's transaction is not one of a session that has ended.
+// alive checks that a client's transaction does not belong to a session that has ended.
 func (m *Model) alive(h *zk.TxnHeader, t *zk.Txn) error {
 	s := m.sessions[h.Session]
 	if s == nil || s.closed == 0 || h.Cxid == 0 || t.Op == zk.OpCloseSession || ChangesNothing(t) {
@@ -81,16 +81,16 @@ func (m *Model) Attached(session zk.SessionID, zxid zk.Zxid) error {
 	return nil
 }
 
-// Knows reports whether a transaction has made a session.
+// Knows reports whether a transaction has created a session.
 func (m *Model) Knows(session zk.SessionID) bool { return m.sessions[session] != nil }
 
-// Alive reports whether a session exists at the end of what is known.
+// Alive reports whether a session exists after the last known transaction.
 func (m *Model) Alive(session zk.SessionID) bool {
 	s := m.sessions[session]
 	return s != nil && s.closed == 0
 }
 
-// Sessions returns the sessions that exist at the end of what is known.
+// Sessions returns the sessions that exist after the last known transaction.
 func (m *Model) Sessions() []zk.SessionID {
 	var alive []zk.SessionID
 	for _, id := range slices.Sorted(maps.Keys(m.sessions)) {
@@ -101,8 +101,8 @@ func (m *Model) Sessions() []zk.SessionID {
 	return alive
 }
 
-// Owned compares the ephemerals that a server's tree has for a session, at the
-// end of what is known, with those that it should have.
+// Owned compares the ephemerals of a session in a server's tree, after the last known
+// transaction, with those that it should have.
 func (m *Model) Owned(session zk.SessionID, paths []string) error {
 	var want []string
 	if s := m.sessions[session]; s != nil {

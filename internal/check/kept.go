@@ -5,46 +5,46 @@ import (
 	"slices"
 )
 
-// Kept follows znodes that are created and deleted at most once each, under
-// names nobody else uses, and sees that in the end those are there that must
-// be. It needs no zxid, so it also judges servers that cannot be looked into.
+// Kept follows znodes that are created and deleted at most once each, under names that
+// nobody else uses, and checks that in the end those exist that must. It needs no zxid, so
+// it can also judge servers whose state cannot be read.
 type Kept struct {
 	fates map[string]fate
 }
 
-// fate is what is known of a name.
+// fate is what is known about a name.
 type fate uint8
 
 const (
-	maybeCreated fate = 1 << iota // asked for; no answer, or not yet
+	maybeCreated fate = 1 << iota // requested; no answer, or not yet
 	created                       // acknowledged
 	maybeDeleted
 	deleted
 )
 
-// NewKept returns a checker that knows no name.
+// NewKept returns a checker without names.
 func NewKept() *Kept { return &Kept{fates: map[string]fate{}} }
 
 // Creating says that a create of path was sent.
 func (k *Kept) Creating(path string) { k.fates[path] |= maybeCreated }
 
-// Created says that it was acknowledged.
+// Created says that the create was acknowledged.
 func (k *Kept) Created(path string) { k.fates[path] |= maybeCreated | created }
 
-// NotCreated says that it has surely not happened.
+// NotCreated says that the create has certainly not happened.
 func (k *Kept) NotCreated(path string) { k.fates[path] &^= maybeCreated }
 
 // Deleting says that a delete of path was sent.
 func (k *Kept) Deleting(path string) { k.fates[path] |= maybeDeleted }
 
-// Deleted says that it was acknowledged.
+// Deleted says that the delete was acknowledged.
 func (k *Kept) Deleted(path string) { k.fates[path] |= maybeDeleted | deleted }
 
-// NotDeleted says that it has surely not happened.
+// NotDeleted says that the delete has certainly not happened.
 func (k *Kept) NotDeleted(path string) { k.fates[path] &^= maybeDeleted }
 
-// Final compares with what is there when nothing is on its way any more. Paths
-// that nobody has asked for are not allowed.
+// Final compares with the existing paths, when no request is in progress any more. A path
+// that nobody has asked for is an error.
 func (k *Kept) Final(paths []string) error {
 	there := map[string]bool{}
 	for _, path := range paths {

@@ -6,10 +6,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// requests are those of a session, in the order in which its client has sent them.
+// requests are the requests of a session, in the order in which its client sent them.
 type requests struct {
-	changed  []request // that have changed something
-	answered []request // to whatever it has asked for
+	changed  []request // those that have changed something
+	answered []request // those that were answered, whatever was asked for
 }
 
 type request struct {
@@ -26,8 +26,9 @@ func (m *Model) requestsOf(id zk.SessionID) *requests {
 	return r
 }
 
-// inTime sees that a transaction comes after those for what its client has asked for before, and before
-// all that its client has learned since (M6). One that changes nothing may come late.
+// inTime checks that a transaction comes after those of the client's earlier requests, and
+// before all that the client has learned since (M6). A transaction that changes nothing may
+// be late.
 func (m *Model) inTime(h *zk.TxnHeader, t *zk.Txn) error {
 	if h.Cxid <= 0 || ChangesNothing(t) {
 		return nil

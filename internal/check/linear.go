@@ -11,36 +11,35 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Operation is one operation on one key, as a client saw it: it was asked for at
-// Call and answered at Return, moments of one clock that are all different. Reads
-// are those that must be recent (after a sync, or of a server with linearizable
-// reads).
+// Operation is one operation on one key, as a client saw it: requested at Call and answered
+// at Return, which are distinct times of one clock. Use only reads that must be recent
+// (after a sync, or from a server with linearizable reads).
 type Operation struct {
 	Client  int
 	Key     string
-	Op      zk.Op // create, delete, setData, getData; exists, which looks at nothing else
-	Version int32 // asked for by delete and setData, -1 is any
+	Op      zk.Op // create, delete, setData, getData; exists, which checks nothing but existence
+	Version int32 // of the request, for delete and setData; -1 is any
 	Data    uint64
 	Code    zk.Code
-	Found   int32 // version that the answer shows
+	Found   int32 // the version that the answer shows
 	Call    int64
 	Return  int64 // Never if there was no answer
 }
 
-// Never is the return of an operation without an answer: it may take effect
-// at any later time, or not at all.
+// Never is the Return of an operation without an answer: it may take effect at any later
+// time, or not at all.
 const Never = int64(1) << 62
 
-// register is a key's state.
+// register is the state of a key.
 type register struct {
 	exists  bool
 	version int32
 	data    uint64
 }
 
-// Linearizable looks for an order of the operations on each key that respects
-// real time and explains every answer. It is exponential in the worst case: give
-// it some hundreds of operations for each key, of which few overlap and some dozen have no answer.
+// Linearizable looks for an order of the operations on each key that respects real time and
+// explains every answer. It takes exponential time in the worst case: use it for some
+// hundreds of operations for each key, of which few overlap and a few dozen have no answer.
 func Linearizable(history []Operation) error {
 	keys := map[string][]porcupine.Operation{}
 	for _, op := range history {
@@ -60,10 +59,10 @@ func Linearizable(history []Operation) error {
 	return nil
 }
 
-// listMax is how many operations a Violation names.
+// listMax is how many operations a Violation shows.
 const listMax = 40
 
-// list names the operations on a key, the last ones if there are many.
+// list shows the operations on a key, only the last ones if there are many.
 func list(history []Operation, key string) string {
 	var lines []string
 	for i := range history {
@@ -74,8 +73,9 @@ func list(history []Operation, key string) string {
 	return strings.Join(lines[max(0, len(lines)-listMax):], "; ")
 }
 
-// step is what an operation makes of a key; false if its answer does not fit. One without an answer
-// happens: if it has not, it is as good as the last of all, which nobody has seen.
+// step applies an operation to a key; it returns false if its answer does not fit. An
+// operation without an answer is assumed to happen: if it did not, that is the same as
+// happening last, when nobody sees it.
 func step(r register, op Operation) (fits bool, next register) {
 	next, code := r.after(op)
 	switch {
@@ -90,7 +90,7 @@ func step(r register, op Operation) (fits bool, next register) {
 	return true, next
 }
 
-// after is the key after an operation, and its answer.
+// after returns the key after an operation, and the operation's answer.
 func (r register) after(op Operation) (register, zk.Code) {
 	if op.Op == zk.OpCreate {
 		if r.exists {
@@ -113,7 +113,7 @@ func (r register) after(op Operation) (register, zk.Code) {
 	return register{exists: true, version: r.version + 1, data: op.Data}, zk.OK
 }
 
-// String is the operation as a line.
+// String returns the operation as a line.
 func (o Operation) String() string {
 	end := fmt.Sprint(o.Return)
 	if o.Return == Never {
@@ -122,5 +122,5 @@ func (o Operation) String() string {
 	return fmt.Sprintf("%d to %s, client %d: %v of version %d: %v, found version %d, data %x", o.Call, end, o.Client, o.Op, o.Version, o.Code, o.Found, o.Data&0xffff)
 }
 
-// Hash is what stands for data in an Operation.
+// Hash returns the value that stands for data in an Operation.
 func Hash(data []byte) uint64 { return hashOf(data) }

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// operations reads lines: CALL-RETURN OP CODE [v=asked] [version=found] [data=],
-// all of one key; a return of ? never came.
+// operations reads lines of the form CALL-RETURN OP CODE [v=asked] [version=found] [data=], all for
+// one key. A return of ? never came.
 func operations(text string) []Operation {
 	var all []Operation
 	for i, line := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -77,15 +77,15 @@ func TestKeysAreLinearizableByThemselves(t *testing.T) {
 	}
 }
 
-// Operations without an answer are many in a storm, and may have happened at any later time: the
-// search for an order of them ends, when there is one and when there is none.
+// In a storm, many operations have no answer, and may have happened at any later time. The search
+// for an order of them must end, whether or not there is one.
 func TestManyOperationsWithoutAnAnswerAreDecided(t *testing.T) {
 	text := "1-2 create ok data=a\n"
 	at := 3
 	for i := range 12 {
 		text += fmt.Sprintf("%d-? set loss data=lost%d\n", at, i)
 		text += fmt.Sprintf("%d-%d set ok version=%d data=told%d\n", at+1, at+2, i/2+i+1, i)
-		if i%2 == 1 { // every other one has happened
+		if i%2 == 1 { // every second one has happened
 			text += fmt.Sprintf("%d-%d get ok version=%d data=told%d\n", at+3, at+4, i/2+i+1, i)
 		}
 		at += 5

@@ -9,41 +9,41 @@ import (
 
 const propertyLocal = "local"
 
-// Local follows the sessions that one server alone knows. Times are of that
-// server's clock, in milliseconds.
+// Local follows the sessions that only one server knows. Times are of that server's clock,
+// in milliseconds.
 //
-//	L1  The process that has given such a session attaches it, and no other, until
-//	    it is upgraded: a transaction makes it one that all know.
-//	L2  It is upgraded for a client that asks for an ephemeral, where servers do that.
+//	L1  The process that has given such a session attaches it, and no other does, until
+//	    the session is upgraded: a transaction makes it known to all servers.
+//	L2  It is upgraded for a client that asks for an ephemeral, if servers upgrade.
 //	L3  It ends no sooner than its timeout after the last heartbeat that its
-//	    server has had, and no later than a slack after that. One whose upgrade
-//	    somebody has logged may end sooner, with the history that the log is of;
-//	    and one whose upgrade may be on its way, with the role of its server.
-//	L4  A client is refused an ephemeral only where servers do not upgrade.
+//	    server has received, and no later than a slack after that. A session whose
+//	    upgrade somebody has logged may end sooner, with the history that the log
+//	    belongs to; one whose upgrade may be in progress, with its server's role.
+//	L4  A client is refused an ephemeral only if servers do not upgrade.
 type Local struct {
-	upgrades bool // servers upgrade
+	upgrades bool // whether servers upgrade
 	sessions map[zk.SessionID]*private
-	ids      []zk.SessionID        // of all of them, sorted
-	wants    map[zk.SessionID]bool // whose clients have asked for an ephemeral
+	ids      []zk.SessionID        // of all sessions, sorted
+	wants    map[zk.SessionID]bool // sessions whose clients have asked for an ephemeral
 }
 
-// private is a session of one process.
+// private is a session that one process knows.
 type private struct {
 	server              quorum.ID
 	life                int
 	timeoutMs           int64
-	receivedMs, maybeMs int64 // when its server received from its client for certain, and may have
+	receivedMs, maybeMs int64 // when its server has certainly received from its client, and when it may have
 	over, upgraded      bool  // over: ended, or upgraded
-	ended               bool  // by its server, which need not have known of an upgrade on its way
-	mayEnd              bool  // what has become of its upgrade its server need not know
+	ended               bool  // by its server, which may not know of an upgrade in progress
+	mayEnd              bool  // its server may not know the outcome of its upgrade
 }
 
-// NewLocal returns a checker of servers that have given no session.
+// NewLocal returns a checker of servers that have not given any session.
 func NewLocal(upgrades bool) *Local {
 	return &Local{upgrades: upgrades, sessions: map[zk.SessionID]*private{}, wants: map[zk.SessionID]bool{}}
 }
 
-// Attached says that a process attaches a session that no transaction has made.
+// Attached says that a process attaches a session that no transaction has created.
 func (l *Local) Attached(id zk.SessionID, server quorum.ID, life int, timeoutMs, nowMs int64) error {
 	s := l.sessions[id]
 	if s == nil {
@@ -59,14 +59,15 @@ func (l *Local) Attached(id zk.SessionID, server quorum.ID, life int, timeoutMs,
 	return nil
 }
 
-// Has reports whether a session was given by one process, and not upgraded.
+// Has reports whether a session was given by one process, and neither ended nor was
+// upgraded.
 func (l *Local) Has(id zk.SessionID) bool { return l.sessions[id] != nil && !l.sessions[id].over }
 
-// Ended reports whether the server of a session has ended it, for itself.
+// Ended reports whether the server of a local session has ended it.
 func (l *Local) Ended(id zk.SessionID) bool { return l.sessions[id] != nil && l.sessions[id].ended }
 
-// Received says that the session's server has received from its client, if sure; or
-// that it may have.
+// Received says that the session's server has received from its client; if not sure, that
+// it may have.
 func (l *Local) Received(id zk.SessionID, nowMs int64, sure bool) {
 	s := l.sessions[id]
 	if s == nil {
@@ -103,22 +104,22 @@ func (l *Local) Closed(id zk.SessionID) {
 	}
 }
 
-// Logged says that a server has logged a transaction that makes a session.
+// Logged says that a server has logged a transaction that creates a session.
 func (l *Local) Logged(id zk.SessionID) {
 	if s := l.sessions[id]; s != nil {
 		s.mayEnd = true
 	}
 }
 
-// RoleEnded says that a server has left its role. It may end the sessions of which an
-// upgrade may be on its way: others may have seen them begin and end.
+// RoleEnded says that a server has left its role. It may end the sessions whose upgrade may
+// be in progress, because other servers may have seen them begin and end.
 func (l *Local) RoleEnded(server quorum.ID) {
 	for id, s := range l.sessions {
 		s.mayEnd = s.mayEnd || l.upgrades && s.server == server && l.wants[id]
 	}
 }
 
-// Opened says that a transaction has made a session.
+// Opened says that a transaction has created a session.
 func (l *Local) Opened(id zk.SessionID) error {
 	if !l.Had(id) {
 		return nil
@@ -130,9 +131,10 @@ func (l *Local) Opened(id zk.SessionID) error {
 	return nil
 }
 
-// Stepped says that a process has taken a step at a time, whether it has a session for
-// itself, and else whether it has it as one that all know: an upgrade need not have
-// been shown yet. A step without a tick may come before one that ends sessions.
+// Stepped says that a process has taken a step at a time. has reports whether the process
+// has a session as a local one, and knows whether it has it as one that all know, because
+// an upgrade may not have been shown yet. A step without a tick may precede the one that
+// ends sessions.
 func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick bool, has, knows func(zk.SessionID) bool) error {
 	for _, id := range l.ids {
 		s := l.sessions[id]
@@ -158,20 +160,19 @@ func (l *Local) Stepped(server quorum.ID, life int, nowMs, slackMs int64, tick b
 	return nil
 }
 
-// Had reports whether a session was given by one process, and never upgraded. It may
-// have ended.
+// Had reports whether a session was given by one process and never upgraded, even if it has
+// ended.
 func (l *Local) Had(id zk.SessionID) bool { return l.sessions[id] != nil && !l.sessions[id].upgraded }
 
-// Gone says that a process has ended, and its sessions with it. Their numbers are
-// kept: another process must not attach them.
+// Gone says that a process has ended, with its sessions. Their ids are kept, because no
+// other process may attach them.
 func (l *Local) Gone(server quorum.ID) {
 	for _, s := range l.sessions {
 		s.over = s.over || s.server == server
 	}
 }
 
-// Left returns a session that a process still has and no client any more, 0 if
-// there is none.
+// Left returns a session that a process still has although its client is gone; 0 for none.
 func (l *Local) Left(living map[zk.SessionID]bool) zk.SessionID {
 	for _, id := range l.ids {
 		if !l.sessions[id].over && !living[id] {

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The session is 7, of server 1 in its first life, with a timeout of 1000 ms, attached
-// at 100 ms.
+// The session is 7, of server 1 in its first life. Its timeout is 1000 ms, and it was
+// attached at 100 ms.
 func TestLocalSessions(t *testing.T) {
 	const id, timeoutMs = zk.SessionID(7), 1000
 	attached := func(l *Local, server quorum.ID, life int) error {
@@ -60,7 +60,8 @@ func TestLocalSessions(t *testing.T) {
 	}
 }
 
-// A server that is partitioned shows 1.1 and 1.2, of which the second may be nothing.
+// A partitioned server shows 1.1 and 1.2, the second of which may turn out to be
+// nothing.
 func TestAnswersOfWhoIsPartitioned(t *testing.T) {
 	created := func(path string) *zk.Txn { return &zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()} }
 	get := &zk.Request{Op: zk.OpExists, Path: "/b"}

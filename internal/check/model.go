@@ -8,11 +8,10 @@ import (
 
 const propertyModel = "model"
 
-// Model is what the tree was at every zxid, made from the transactions that
-// were shown. It refuses a transaction that is not possible where it stands: a
-// server decides a request against the tree with all that was decided before,
-// so a create never meets its znode and a setData never misses it. What always
-// holds:
+// Model knows what the tree was at every zxid, from the transactions that were shown. It
+// refuses a transaction that is not possible at its place: a server decides a request
+// against the tree with everything that was decided before, so a create never finds that
+// its znode exists, and a setData never finds it missing. What always holds:
 //
 //	M1  Transactions come in the order of their zxid.
 //	M2  A znode is created once in its life, under a parent that may have
@@ -20,9 +19,9 @@ const propertyModel = "model"
 //	M3  Data and ACL versions count changes, one by one.
 //	M4  Only a session that exists has ephemerals (see ephemeral.go).
 //	M5  A request of a client makes one transaction.
-//	M6  What a client asks for changes the tree in the order in which it was asked, and
-//	    not after a later answer to it: none that it has sent on an older connection
-//	    comes late (late.go).
+//	M6  The requests of a client change the tree in the order in which they were made,
+//	    and not after a later answer to the client: none that it has sent on an older
+//	    connection comes late (late.go).
 //
 // What follows from these for a znode's other numbers is in stat.go.
 type Model struct {
@@ -36,7 +35,7 @@ type Model struct {
 	changes  []occurrence
 }
 
-// occurrence is what happened to a znode, as a watch may wait for it.
+// occurrence is a change of a znode for which a watch may wait.
 type occurrence struct {
 	zxid zk.Zxid
 	kind zk.EventType
@@ -44,24 +43,24 @@ type occurrence struct {
 	acl  []zk.ACL
 }
 
-// origin is whose request a transaction was.
+// origin identifies the request of a transaction.
 type origin struct {
 	session zk.SessionID
 	xid     zk.Xid
 }
 
-// timeline is what a path was, oldest first.
+// timeline is the history of a path, oldest state first.
 type timeline struct {
 	states   []state
 	children []childChange
 }
 
-// state is a znode from a zxid on. Czxid 0 is none: it was deleted. A multi may
-// change a znode more than once: then several have one zxid, and the last of them
-// is what anybody may read.
+// state is a znode from a zxid on. A Czxid of 0 means that it does not exist: it was
+// deleted. A multi may change a znode more than once. Then several states have the same
+// zxid, and only the last of them may be read.
 type state struct {
 	zxid         zk.Zxid
-	what         what // has made it what it is
+	what         what // the change that has led to this state
 	exists       bool
 	data         uint64 // hash
 	dataBytes    int
@@ -71,13 +70,13 @@ type state struct {
 	owner        zk.SessionID
 	kind         zk.OwnerKind
 	ttlMs        int64
-	timeMs       int64 // by the clock of the leader, when it was created or its data set
+	timeMs       int64 // by the leader's clock, when it was created or its data last set
 	ctimeMs      int64 // when it was created
-	before       int   // changes of children in earlier lives of the path
+	before       int   // changes of children in earlier lives of this path
 	acl          []zk.ACL
 }
 
-// what is a change of a znode.
+// what is a kind of change of a znode.
 type what uint8
 
 const (
@@ -87,15 +86,15 @@ const (
 	wasDeleted
 )
 
-// childChange is a child that came or went.
+// childChange is the creation or deletion of a child.
 type childChange struct {
 	zxid  zk.Zxid
 	name  string
-	sum   uint64 // of the names of all children
+	sum   uint64 // of the hashes of all children's names
 	count int
 }
 
-// life is a session as transactions show it.
+// life is a session, as transactions show it.
 type life struct {
 	created, closed zk.Zxid
 	timeoutMs       int32
@@ -123,7 +122,7 @@ func (m *Model) at(path string) *timeline {
 	return t
 }
 
-// now is a znode's newest state.
+// now returns the newest state of a znode.
 func (t *timeline) now() *state {
 	if t == nil || len(t.states) == 0 {
 		return &state{}
@@ -131,7 +130,7 @@ func (t *timeline) now() *state {
 	return &t.states[len(t.states)-1]
 }
 
-// when is a znode's state at a zxid.
+// when returns the state of a znode at a zxid.
 func (t *timeline) when(zxid zk.Zxid) *state {
 	if t == nil {
 		return &state{}
@@ -143,7 +142,7 @@ func (t *timeline) when(zxid zk.Zxid) *state {
 	return &t.states[n-1]
 }
 
-// childrenWhen is how many children there were at a zxid, and the sum of their names.
+// childrenWhen returns the number of children at a zxid, and the sum of their names.
 func (t *timeline) childrenWhen(zxid zk.Zxid) (count int, sum uint64) {
 	if t == nil {
 		return 0, 0
@@ -157,8 +156,8 @@ func (t *timeline) childrenWhen(zxid zk.Zxid) (count int, sum uint64) {
 
 func (t *timeline) put(s state) { t.states = append(t.states, s) }
 
-// of are the states that a transaction has made, one after the other, after the
-// one in front of it.
+// of returns the states that a transaction has caused, in order, preceded by the state
+// before it.
 func (t *timeline) of(zxid zk.Zxid) []state {
 	if t == nil {
 		return []state{{}}
@@ -171,7 +170,7 @@ func (t *timeline) of(zxid zk.Zxid) []state {
 	return append([]state{{}}, t.states[:to]...)
 }
 
-// changeChild notes that a znode came or went below its parent.
+// changeChild records that a child was created or deleted.
 func (m *Model) changeChild(path string, zxid zk.Zxid, comes bool) {
 	parent, name := zk.SplitPath(path)
 	t := m.at(parent)
@@ -184,7 +183,7 @@ func (m *Model) changeChild(path string, zxid zk.Zxid, comes bool) {
 	t.children = append(t.children, childChange{zxid: zxid, name: name, sum: sum ^ hashOf(name), count: count})
 }
 
-// hashOf is FNV-1a, with the bits well mixed so that sums of names are.
+// hashOf is FNV-1a, with the bits mixed well enough for sums of hashes to be distinct.
 func hashOf[T string | []byte](b T) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(b) {
@@ -195,14 +194,15 @@ func hashOf[T string | []byte](b T) uint64 {
 	return h ^ h>>31
 }
 
-// Last is the zxid up to which the model knows the tree.
+// Last returns the zxid up to which the model knows the tree.
 func (m *Model) Last() zk.Zxid { return m.last }
 
-// Born is the zxid that made the znode which is at a path at a zxid; 0 for the
-// znodes that every tree has.
+// Born returns the zxid that created the znode which is at a path at a zxid; 0 for the
+// znodes of every new tree.
 func (m *Model) Born(path string, zxid zk.Zxid) zk.Zxid { return m.nodes[path].when(zxid).czxid }
 
-// TimeoutMs is what a session was promised when it began; false if it never did.
+// TimeoutMs returns the timeout that a session was granted when it began; false if it never
+// began.
 func (m *Model) TimeoutMs(session zk.SessionID) (int32, bool) {
 	s := m.sessions[session]
 	if s == nil {
@@ -233,7 +233,7 @@ func (m *Model) Apply(h *zk.TxnHeader, t *zk.Txn) error {
 	}
 	for i := range t.Sub {
 		if t.Sub[i].Op == zk.OpError {
-			return nil // all of it has failed
+			return nil // the whole multi has failed
 		}
 	}
 	for i := range t.Sub {
@@ -315,7 +315,7 @@ func (m *Model) remove(zxid zk.Zxid, path string) error {
 	return nil
 }
 
-// parentChange is what the coming or going of a child is to its parent.
+// parentChange returns what the creation or deletion of a child is for its parent.
 func (m *Model) parentChange(zxid zk.Zxid, path string) occurrence {
 	parent := zk.ParentPath(path)
 	return occurrence{zxid, zk.EventNodeChildrenChanged, parent, m.nodes[parent].now().acl}

@@ -7,14 +7,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A watch that stays is told of every change at its path, or, if it is recursive,
-// at and below it:
+// A persistent watch is told of every change at its path, or, if it is recursive, at and
+// below it:
 //
 //	V5  An event reports nothing that its client may not read.
-//	V6  A watch that stays misses no change while its connection lasts, and learns of
-//	    them in their order, each before any reply that shows it.
+//	V6  A persistent watch misses no change while its connection lasts, and learns of
+//	    them in order, each before any reply that shows it.
 //
-// persistent is one of a client, and how far it has come.
+// persistent is such a watch of a client.
 type persistent struct {
 	path      string
 	recursive bool
@@ -29,7 +29,7 @@ func (p persistent) covers(c *occurrence) bool {
 		(c.path == p.path || p.path == zk.RootPath || strings.HasPrefix(c.path, p.path+"/"))
 }
 
-// String is the watch for people.
+// String describes the watch for people.
 func (p persistent) String() string {
 	if p.recursive {
 		return "all at and below " + p.path
@@ -49,13 +49,13 @@ func (w *Watches) Added(path string, mode zk.WatchMode, zxid zk.Zxid) {
 	delete(w.unwanted, key)
 }
 
-// Unwanted says that a client does not want a watch any more. It may be told of
-// changes until the server has learned of that, and need not.
+// Unwanted says that a client does not want a watch any more. Until the server has learned
+// of that, it may report changes, but need not.
 func (w *Watches) Unwanted(path string, mode zk.WatchMode) {
 	w.unwanted[persistent{path, mode == zk.WatchPersistentRecursive}] = true
 }
 
-// after is the place of the first change after a zxid.
+// after returns the index of the first change after a zxid.
 func (m *Model) after(zxid zk.Zxid) int {
 	return sort.Search(len(m.changes), func(i int) bool { return m.changes[i].zxid > zxid })
 }
@@ -76,7 +76,7 @@ func (w *Watches) TakenOff(path string, kind zk.WatcherType) {
 	}
 }
 
-// due is the place of the next change that a watch must be told of.
+// due returns the index of the next change that a watch must be told of.
 func (w *Watches) due(key persistent, from int) int {
 	for ; from < len(w.model.changes); from++ {
 		if c := &w.model.changes[from]; key.covers(c) && w.who.may(c.acl, zk.PermRead) {
@@ -86,8 +86,8 @@ func (w *Watches) due(key persistent, from int) int {
 	return from
 }
 
-// stayed takes an event for the watches that stay; it reports whether there are
-// any that wait for such events.
+// stayed handles an event for the persistent watches; it reports whether any of them waits
+// for such events.
 func (w *Watches) stayed(e *zk.Event) (waited bool, err error) {
 	if e.Zxid <= 0 {
 		return false, nil
@@ -114,11 +114,11 @@ func (w *Watches) stayed(e *zk.Event) (waited bool, err error) {
 	return waited, nil
 }
 
-// staysTold sees that nothing up to a zxid is missing.
+// staysTold checks that the persistent watches were told of every change up to a zxid.
 func (w *Watches) staysTold(zxid zk.Zxid) error {
 	for _, key := range w.stays() {
 		at := w.due(key, w.staying[key])
-		w.staying[key] = at // what lies in front concerns nobody
+		w.staying[key] = at // changes before it concern no watch
 		if w.unwanted[key] {
 			continue
 		}
@@ -130,7 +130,7 @@ func (w *Watches) staysTold(zxid zk.Zxid) error {
 	return nil
 }
 
-// stays are the watches that stay, in order.
+// stays returns the persistent watches, in order.
 func (w *Watches) stays() []persistent {
 	keys := make([]persistent, 0, len(w.staying))
 	for key := range w.staying {
@@ -142,7 +142,7 @@ func (w *Watches) stays() []persistent {
 	return keys
 }
 
-// leaks compares an event with what its client may read (V5).
+// leaks checks that the client may read what an event reports (V5).
 func (w *Watches) leaks(e *zk.Event) error {
 	hidden := false
 	for i := w.model.after(e.Zxid - 1); i < len(w.model.changes) && w.model.changes[i].zxid == e.Zxid; i++ {
@@ -154,7 +154,7 @@ func (w *Watches) leaks(e *zk.Event) error {
 		}
 	}
 	if !hidden {
-		return nil // it has not happened: V2
+		return nil // it has not happened, which is V2
 	}
 	return broken(propertyWatch, "V5: %v %s of %s comes to %v, who may not read it", e.Type, e.Path, number(e.Zxid), w.who.Identities)
 }

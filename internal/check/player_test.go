@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// history is a case: one fact a line, of which only the last is wrong, for a
-// reason that contains want. Without want all is as it should be.
+// history is a test case with one fact on each line. Only the last fact is wrong, for a reason that
+// contains want. If want is empty, no fact is wrong.
 type history struct {
 	name, facts, want string
 }
@@ -48,7 +48,7 @@ type player struct {
 	kept        *Kept
 	asked       *Asked
 	session     Session
-	uncommitted zk.Zxid // the only zxid that nobody committed
+	uncommitted zk.Zxid // the only zxid that was never committed
 	recent      Recent
 	watches     *Watches
 	sequences   *Sequences
@@ -75,7 +75,7 @@ func integer(text string) int64 {
 	return n
 }
 
-// zxidOf reads 1.4; - is one that says nothing.
+// zxidOf reads a zxid such as 1.4; - means that nothing is said about it.
 func zxidOf(text string) zk.Zxid {
 	if text == "-" {
 		return zk.NoZxid
@@ -90,7 +90,7 @@ var codes = map[string]zk.Code{
 	"ephemeral": zk.ErrNoChildrenForEphemerals, "loss": zk.ErrConnectionLoss,
 }
 
-// codeOf panics on a name that is no code's, so that no case means ok by mistake.
+// codeOf panics on a name that no code has, so that no case means ok by mistake.
 func codeOf(name string) zk.Code {
 	code, known := codes[name]
 	if !known {
@@ -103,7 +103,7 @@ var eventTypes = map[string]zk.EventType{
 	"created": zk.EventNodeCreated, "deleted": zk.EventNodeDeleted, "changed": zk.EventNodeDataChanged, "children": zk.EventNodeChildrenChanged,
 }
 
-// options returns the fields with an equals sign.
+// options returns the fields that contain an equals sign.
 func options(fields []string) map[string]string {
 	o := map[string]string{}
 	for _, field := range fields {
@@ -169,11 +169,11 @@ func (p *player) tell(fields []string) error {
 	return p.tellKept(fields)
 }
 
-// tellOrder: server, and what the verb takes.
+// tellOrder takes a server, and then what the verb needs.
 func (p *player) tellOrder(verb string, args []string) error {
 	id := quorum.ID(integer(args[0]))
 	switch verb {
-	case "append": // several zxids, x of another content
+	case "append": // several zxids; an x means other content
 		for _, field := range args[1:] {
 			text, other := strings.CutSuffix(field, "x")
 			hash := hashOf(text)
@@ -186,7 +186,7 @@ func (p *player) tellOrder(verb string, args []string) error {
 		}
 	case "durable":
 		p.order.Durable(id, zxidOf(args[1]))
-	case "reconfig": // by whom, zxid, and the new participants
+	case "reconfig": // the server, the zxid, and the new participants
 		var participants quorum.IDs
 		for _, text := range args[2:] {
 			participants.Add(quorum.ID(integer(text)))
@@ -221,7 +221,7 @@ func (p *player) tellOrder(verb string, args []string) error {
 	return nil
 }
 
-// listOf reads the ACL "alice:rw,bob:r"; all is everybody.
+// listOf reads an ACL such as "alice:rw,bob:r"; all is everybody.
 func listOf(text string) []zk.ACL {
 	var list []zk.ACL
 	for entry := range strings.SplitSeq(text, ",") {
@@ -247,8 +247,8 @@ func listOf(text string) []zk.ACL {
 	return list
 }
 
-// txnOf reads: create PATH [data=] [eph] [container] [ttl=] [acl=], delete PATH, reap
-// PATH, set PATH VERSION [data=], acl PATH VERSION [acl=], open, close PATH..., error CODE.
+// txnOf reads one of: create PATH [data=] [eph] [container] [ttl=] [acl=], delete PATH, reap PATH,
+// set PATH VERSION [data=], acl PATH VERSION [acl=], open, close PATH..., error CODE.
 func txnOf(fields []string) zk.Txn {
 	o := options(fields)
 	_, ephemeral := o["eph"]
@@ -292,13 +292,13 @@ func txnOf(fields []string) zk.Txn {
 	panic(fmt.Sprintf("no transaction: %q", fields))
 }
 
-// tellTxn: ZXID TXN [; TXN ...] [session=] [xid=].
+// tellTxn takes ZXID TXN [; TXN ...] [session=] [xid=].
 func (p *player) tellTxn(zxid zk.Zxid, fields []string) error {
 	h, t := transactionOf(zxid, fields)
 	return p.model.Apply(&h, &t)
 }
 
-// requestOf reads XID and what txnOf reads, as a request.
+// requestOf reads XID and then what txnOf reads, as a request.
 func requestOf(fields []string) *zk.Request {
 	var all []zk.Request
 	for _, part := range strings.Split(strings.Join(fields[1:], " "), " ; ") {
@@ -341,7 +341,7 @@ func transactionOf(zxid zk.Zxid, fields []string) (zk.TxnHeader, zk.Txn) {
 	return h, t
 }
 
-// tellReply: read OP PATH ZXID CODE ..., wrote OP PATH ZXID CODE ....
+// tellReply takes read OP PATH ZXID CODE ..., or wrote OP PATH ZXID CODE ....
 func (p *player) tellReply(verb string, args []string) error {
 	o := options(args)
 	zxid, code := zxidOf(args[2]), codeOf(args[3])
@@ -388,7 +388,7 @@ func (p *player) tellReply(verb string, args []string) error {
 	if verb == "read" {
 		return p.model.Read(&p.who, &req, zxid, code, &res)
 	}
-	if req.Op == zk.OpMulti { // creates of the paths, deletes of those after a dash
+	if req.Op == zk.OpMulti { // creates of the paths, and deletes of the paths after a dash
 		for _, path := range strings.Split(args[1], ",") {
 			op := zk.OpCreate
 			if path, _ = strings.CutPrefix(path, "-"); strings.Contains(args[1], "-"+path+",") && len(req.Ops) == 0 {
@@ -405,7 +405,7 @@ func (p *player) tellReply(verb string, args []string) error {
 	return p.model.Wrote(&p.who, &req, zxid, code, &res)
 }
 
-// tellWatch: armed data|missing|child PATH ZXID, event TYPE PATH ZXID, reply ZXID,
+// tellWatch takes one of: armed data|missing|child PATH ZXID, event TYPE PATH ZXID, reply ZXID,
 // away, rearming data|missing|child=PATH,..., rearmed ZXID.
 func (p *player) tellWatch(verb string, args []string) error {
 	switch verb {
@@ -462,8 +462,9 @@ func (p *player) tellSession(verb string, args []string) error {
 	return nil
 }
 
-// tellExpiry: leader, session and times; opened and closed are told of the session
-// alone; expired LEADER SESSION TIMEOUT AT [RECEIVED]; waits LEADER SESSION TIMEOUT CAME; stepped LEADER AT SLACK.
+// tellExpiry takes leader, session and times, except that opened and closed take only the session.
+// Other forms are: expired LEADER SESSION TIMEOUT AT [RECEIVED]; waits LEADER SESSION TIMEOUT CAME;
+// stepped LEADER AT SLACK.
 func (p *player) tellExpiry(verb string, args []string) error {
 	n := make([]int64, 5)
 	for i := range args {
@@ -517,8 +518,8 @@ func (p *player) tellKept(fields []string) error {
 	return nil
 }
 
-// shownBetween reports whether anything but the uncommitted zxid lies above one zxid,
-// up to another of its epoch.
+// shownBetween reports whether anything but the uncommitted zxid lies above the first zxid, up to
+// the second one, which is of the same epoch.
 func (p *player) shownBetween(after, upTo zk.Zxid) bool {
 	for zxid := after + 1; zxid <= upTo; zxid++ {
 		if zxid != p.uncommitted {

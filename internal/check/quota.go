@@ -14,20 +14,20 @@ const (
 	statsName     = "/zookeeper_stats"
 )
 
-// A quota, as the znodes below /zookeeper/quota make it:
+// A quota, as the znodes below /zookeeper/quota define it:
 //
-//	Q1  What a quota counts is what is there: znodes, the limited one included, and
+//	Q1  What a quota counts is what exists: znodes, including the limited one, and
 //	    the bytes of their data.
-//	Q2  A write beyond a hard limit is refused, and no other is, by what was applied
-//	    at some time between its request and its transaction.
+//	Q2  A write beyond a hard limit is refused, and no other write is, judged by the
+//	    tree at some time between its request and its transaction.
 //
-// Quotas do not lie within each other here.
+// Quotas are not nested here.
 type quota struct {
 	limits []limits
 	usage  []usage
 }
 
-// limits are those from a zxid on; -1 is none.
+// limits are the limits from a zxid on; -1 means none.
 type limits struct {
 	zxid         zk.Zxid
 	there        bool
@@ -40,7 +40,7 @@ type usage struct {
 	count, bytes int64
 }
 
-// limitedBy is the path that the quota znode at a path is about.
+// limitedBy returns the path that the quota znode at a path limits.
 func limitedBy(path, name string) (string, bool) {
 	if !strings.HasPrefix(path, zk.QuotaPath+"/") || !strings.HasSuffix(path, name) {
 		return "", false
@@ -65,7 +65,7 @@ func hard(text []byte) (count, bytes int64) {
 	return count, bytes
 }
 
-// quotaChanged takes a znode of a quota that was created, changed or deleted.
+// quotaChanged handles a znode of a quota that was created, changed or deleted.
 func (m *Model) quotaChanged(zxid zk.Zxid, path string, data []byte, there bool) {
 	if limited, is := limitedBy(path, limitsName); is {
 		q := m.quotas[limited]
@@ -84,7 +84,7 @@ func (m *Model) quotaChanged(zxid zk.Zxid, path string, data []byte, there bool)
 	}
 }
 
-// count is what there is at and below a path.
+// count counts what exists at and below a path.
 func (m *Model) count(zxid zk.Zxid, limited string) usage {
 	u := usage{zxid: zxid}
 	for path, t := range m.nodes {
@@ -96,7 +96,7 @@ func (m *Model) count(zxid zk.Zxid, limited string) usage {
 	return u
 }
 
-// charge counts a change for the quota above a path.
+// charge adds a change to the count of the quota above a path.
 func (m *Model) charge(zxid zk.Zxid, path string, count, bytes int) {
 	for at := path; at != zk.RootPath && len(m.quotas) > 0; at = zk.ParentPath(at) {
 		if q := m.quotas[at]; q != nil && q.limitsAt(zxid).there {
@@ -123,8 +123,8 @@ func (q *quota) usageAt(zxid zk.Zxid) usage {
 	return q.usage[n-1]
 }
 
-// exceeds reports whether a write would have been beyond a hard limit at every
-// time from one zxid to another, and whether at any.
+// exceeds reports whether a write would have exceeded a hard limit at every time from one
+// zxid to another, and whether at any time.
 func (q *quota) exceeds(from, to zk.Zxid, count, bytes int64) (always, ever bool) {
 	always = true
 	at := func(zxid zk.Zxid) {
@@ -172,8 +172,8 @@ func (v *write) withinQuota() error {
 	return nil
 }
 
-// Usage compares what a server counts for a limited path, at the end of what is
-// known (Q1).
+// Usage compares what a server counts for a limited path, after the last known transaction
+// (Q1).
 func (m *Model) Usage(limited string, count, bytes int64) error {
 	q := m.quotas[limited]
 	if q == nil || !q.limitsAt(m.last).there {
@@ -189,7 +189,7 @@ func (q *quota) is(limited string, zxid zk.Zxid, count, bytes int64) error {
 	return nil
 }
 
-// Quotas is how many paths have a quota at the end of what is known.
+// Quotas returns how many paths have a quota after the last known transaction.
 func (m *Model) Quotas() (n int) {
 	for _, q := range m.quotas {
 		if q.limitsAt(m.last).there {
@@ -199,7 +199,7 @@ func (m *Model) Quotas() (n int) {
 	return n
 }
 
-// readUsage compares the znode that shows what a quota counts.
+// readUsage compares the data of the znode that shows what a quota counts.
 func (m *Model) readUsage(req *zk.Request, zxid zk.Zxid, data []byte) error {
 	limited, _ := limitedBy(req.Path, statsName)
 	q := m.quotas[limited]

@@ -10,8 +10,8 @@ import (
 const propertyRead = "read"
 
 // Read compares the answer to exists, getData, getChildren, getChildren2 and getACL with
-// the tree at the zxid that the answer carries. The model knows all up to there,
-// because a server has shown it.
+// the tree at the zxid of the answer. The model knows the tree up to there, because a
+// server has shown it.
 func (m *Model) Read(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
 	if zxid > m.last {
 		return broken(propertyRead, "%v %s is answered at %s, which nobody has shown", req.Op, req.Path, number(zxid))
@@ -47,7 +47,7 @@ func (m *Model) Read(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, re
 			return err
 		}
 	}
-	if req.Op == zk.OpGetChildren { // carries no stat
+	if req.Op == zk.OpGetChildren { // its answer has no stat
 		return nil
 	}
 	return readStat(req, zxid, t, s, &res.Stat)

@@ -5,16 +5,16 @@ import "github.com/conclave-project/conclave/zk"
 const propertyReadOnly = "read-only"
 
 // ReadOnly judges the answers of servers that are partitioned from their quorum. S2 of
-// Sessions holds there, too: nobody goes back in time.
+// Session holds for them too: no client goes back in time.
 //
 //	C1  No write is done, and no sync.
-//	C2  What is read is the tree of the zxid that the answer carries, if that was
-//	    ever shown by a server that serves. It may not have been: the end of a log
-//	    need not be committed.
+//	C2  What is read is the tree of the answer's zxid, if a serving server ever
+//	    shows that zxid. It may never be shown: the end of a log may not be
+//	    committed.
 type ReadOnly struct {
 	model  *Model
 	order  *Order
-	unsure map[zk.Zxid][]reading // that may be shown yet
+	unsure map[zk.Zxid][]reading // answers whose zxid may still be shown
 }
 
 // reading is an answer to a read.
@@ -25,14 +25,13 @@ type reading struct {
 	code zk.Code
 }
 
-// NewReadOnly returns a checker of answers before any was given.
+// NewReadOnly returns a checker without answers so far.
 func NewReadOnly(m *Model, o *Order) *ReadOnly {
 	return &ReadOnly{model: m, order: o, unsure: map[zk.Zxid][]reading{}}
 }
 
-// Refused judges the answer of a server that is partitioned: it must refuse what it
-// cannot do. Local says that the session of its client is known to that server
-// alone, which may end it.
+// Refused judges the answer of a partitioned server, which must refuse what it cannot do.
+// local means that only that server knows the client's session; it may end such a session.
 func (r *ReadOnly) Refused(local bool, req *zk.Request, code zk.Code) error {
 	if !req.Op.IsWrite() && req.Op != zk.OpSync || code == zk.ErrNotReadOnly || local && req.Op == zk.OpCloseSession {
 		return nil
@@ -55,7 +54,7 @@ func (r *ReadOnly) Read(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code,
 	return r.model.Read(who, req, zxid, code, res)
 }
 
-// Shown says that a server that serves shows zxid, all before it being known.
+// Shown says that a serving server shows zxid; everything before it is known.
 func (r *ReadOnly) Shown(zxid zk.Zxid) error {
 	for _, a := range r.unsure[zxid] {
 		if err := r.model.Read(&a.who, a.req, zxid, a.code, &a.res); err != nil {
@@ -66,7 +65,7 @@ func (r *ReadOnly) Shown(zxid zk.Zxid) error {
 	return nil
 }
 
-// looks reports whether an operation looks at a znode.
+// looks reports whether an operation reads a znode.
 func looks(op zk.Op) bool {
 	switch op {
 	case zk.OpExists, zk.OpGetData, zk.OpGetChildren, zk.OpGetChildren2, zk.OpGetACL:

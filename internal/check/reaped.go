@@ -9,7 +9,7 @@ import (
 
 const propertyReaped = "reaped"
 
-// What a leader deletes by itself:
+// What a leader deletes on its own:
 //
 //	R1  Only containers and znodes with a TTL, and none with children.
 //	R2  A container only after it has had children.
@@ -35,8 +35,8 @@ func (t *timeline) hadChildren(czxid zk.Zxid) bool {
 	return n > 0 && t.children[n-1].zxid >= czxid
 }
 
-// Overdue returns a znode that a leader whose clock shows nowMs should have
-// reaped by now, "" if there is none.
+// Overdue returns a znode that a leader whose clock shows nowMs should have deleted by now;
+// "" for none.
 func (m *Model) Overdue(nowMs int64) string {
 	for _, path := range slices.Sorted(maps.Keys(m.nodes)) {
 		t := m.nodes[path]

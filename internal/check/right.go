@@ -6,15 +6,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Asker is on whose behalf a request was made.
+// Asker is the client in whose name a request was made.
 type Asker struct {
 	Session    zk.SessionID
-	Identities []zk.Identity // that its connection had proved
-	Floor      zk.Zxid       // the newest that anybody had seen when it was asked for
+	Identities []zk.Identity // that the connection has proved
+	Floor      zk.Zxid       // the newest zxid that anybody had seen when the request was made
 }
 
-// may reports whether a list lets somebody in: an empty one keeps nobody out. The
-// lists have no networks in them, so that identities are equal or not.
+// may reports whether a list permits an operation; an empty list permits everything. The
+// lists contain no networks, so identities can be compared for equality.
 func (a *Asker) may(list []zk.ACL, perm zk.Perms) bool {
 	if len(list) == 0 {
 		return true
@@ -27,8 +27,8 @@ func (a *Asker) may(list []zk.ACL, perm zk.Perms) bool {
 	})
 }
 
-// stored is a list as it is stored: "auth" stands for what was proved by a
-// credential.
+// stored returns a list as it is stored: "auth" is replaced by what a credential has
+// proved.
 func (a *Asker) stored(list []zk.ACL) []zk.ACL {
 	var all []zk.ACL
 	for _, entry := range list {
@@ -45,7 +45,7 @@ func (a *Asker) stored(list []zk.ACL) []zk.ACL {
 	return all
 }
 
-// right is what a write needs, and the list that decides.
+// right returns the permission that a write needs, and the list that decides.
 func (v *write) right() (perm zk.Perms, list []zk.ACL) {
 	switch op := v.req.Op; {
 	case op.IsCreate():
@@ -60,7 +60,7 @@ func (v *write) right() (perm zk.Perms, list []zk.ACL) {
 	return zk.PermRead, v.old.acl
 }
 
-// allowed compares an answer with the right to what was asked for.
+// allowed compares an answer with the permission for the request.
 func (v *write) allowed() error {
 	perm, list := v.right()
 	may := v.who.may(list, perm)
@@ -73,7 +73,7 @@ func (v *write) allowed() error {
 	return nil
 }
 
-// readable compares the answer to a read with the right to it.
+// readable compares the answer to a read with the permission for it.
 func (s *state) readable(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code) error {
 	perm := zk.PermRead
 	if req.Op == zk.OpGetACL {
@@ -89,8 +89,8 @@ func (s *state) readable(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code
 	return nil
 }
 
-// readACL compares a list that was read. A client that may not change
-// it does not see the hashes in it.
+// readACL compares a list that was read. A client without the permission to change the list
+// does not see the hashes in it.
 func (s *state) readACL(who *Asker, req *zk.Request, zxid zk.Zxid, got []zk.ACL) error {
 	want := slices.Clone(s.acl)
 	for i := range want {

@@ -10,17 +10,17 @@ import (
 
 const propertySequence = "sequence"
 
-// digits is how long the number at the end of a sequential name is.
+// digits is the length of the number at the end of a sequential name.
 const digits = 10
 
-// Sequences sees that sequential creates get names that no other has had under
-// the same parent, numbered in the order of the transactions.
+// Sequences checks that each sequential create gets a name that no other has had under the
+// same parent, and that the numbers follow the order of the transactions.
 type Sequences struct {
 	parents map[parentLife]*numbers
 }
 
-// parentLife is a parent between its creation and its deletion; a new one
-// begins to count again.
+// parentLife is a parent from its creation to its deletion; a new one counts from the start
+// again.
 type parentLife struct {
 	path  string
 	czxid zk.Zxid
@@ -36,11 +36,11 @@ type numbered struct {
 	number int64
 }
 
-// NewSequences returns a checker that knows no name.
+// NewSequences returns a checker without names.
 func NewSequences() *Sequences { return &Sequences{parents: map[parentLife]*numbers{}} }
 
-// Created says that a sequential create at zxid made path, under a parent that
-// was created at parentCzxid. It may be told in any order.
+// Created says that a sequential create at zxid created path, under a parent that was
+// created at parentCzxid. Calls may be in any order.
 func (s *Sequences) Created(path string, parentCzxid, zxid zk.Zxid) error {
 	if len(path) < digits {
 		return broken(propertySequence, "%s has no number of %d digits", path, digits)

@@ -7,31 +7,31 @@ import (
 
 const propertySession = "session"
 
-// Session follows one client's session, at the bytes:
+// Session follows one client's session, by the bytes of its connections:
 //
 //	S1  Replies come in the order of the requests of their connection, one for
 //	    each; pings, credentials and setWatches have their own numbers.
-//	S2  The zxid of what is received never falls behind a transaction, also on
-//	    another server: a client never goes back in time, and reads what it has
-//	    written. The end of a log that a read-only server has shown, and nobody
-//	    has committed, may be gone later.
+//	S2  The zxid of what is received is never below a transaction seen before, even
+//	    on another server: a client never goes back in time, and reads what it has
+//	    written. An exception is the end of a log that a read-only server has shown
+//	    and nobody has committed: it may be gone later.
 //	S3  A session that has ended is not attached again.
 type Session struct {
 	id      zk.SessionID
 	pending []zk.Xid
 	seen    zk.Zxid
 	ended   bool
-	passing bool // only servers that were partitioned have known it: the next one gives another
+	passing bool // only partitioned servers have known it: the next server gives another one
 	server  quorum.ID
 	shown   func(after, upTo zk.Zxid) bool
 }
 
-// NewSession returns the checker of a session that there is not yet. Shown reports
+// NewSession returns the checker of a session that does not exist yet. shown reports
 // whether a serving server has shown a transaction above one zxid, up to another.
 func NewSession(shown func(after, upTo zk.Zxid) bool) Session { return Session{shown: shown} }
 
-// Connected says that a server has answered the handshake: id is 0 if it refused.
-// ReadOnly is what it says of itself.
+// Connected says that a server has answered the handshake; id is 0 if it refused. readOnly
+// is what the server says about itself.
 func (s *Session) Connected(server quorum.ID, id zk.SessionID, readOnly bool) error {
 	s.pending, s.server = s.pending[:0], server
 	switch {
@@ -47,11 +47,11 @@ func (s *Session) Connected(server quorum.ID, id zk.SessionID, readOnly bool) er
 	return nil
 }
 
-// Sent says that a request has left on the present connection.
+// Sent says that a request was sent on the current connection.
 func (s *Session) Sent(xid zk.Xid) { s.pending = append(s.pending, xid) }
 
-// Replied says that a reply, or an event with a zxid, has come. Zxids that are
-// not positive say nothing.
+// Replied says that a reply, or an event with a zxid, has arrived. A zxid that is not
+// positive means nothing.
 func (s *Session) Replied(xid zk.Xid, zxid zk.Zxid) error {
 	if xid >= 0 {
 		if len(s.pending) == 0 || s.pending[0] != xid {
@@ -62,7 +62,7 @@ func (s *Session) Replied(xid zk.Xid, zxid zk.Zxid) error {
 	return s.Saw(zxid)
 }
 
-// Saw says that something of a zxid has come.
+// Saw says that something with a zxid has arrived.
 func (s *Session) Saw(zxid zk.Zxid) error {
 	if zxid <= 0 {
 		return nil

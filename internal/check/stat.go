@@ -6,15 +6,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// family are the numbers of a znode that transactions change beside it, or that a leader has chosen: all servers
-// have what it has decided, so that no digest shows it if that is wrong.
+// family is the numbers of a znode that other znodes' transactions change, or that a leader
+// has chosen. All servers have what the leader has decided, so no digest shows an error in
+// them.
 type family struct {
-	created, changed int     // children that came, and that came or went, in the znode's life
-	pzxid            zk.Zxid // of the last of these
+	created, changed int     // children created, and children created or deleted, during the znode's life
+	pzxid            zk.Zxid // of the last such change
 	ctimeMs, mtimeMs int64
 }
 
-// numbersWhen are those of a znode in a state at a zxid; false for those that every tree has.
+// numbersWhen returns the numbers of a znode in a state at a zxid; false for the znodes of
+// every new tree.
 func (t *timeline) numbersWhen(s *state, zxid zk.Zxid) (n family, known bool) {
 	n = family{pzxid: s.czxid, ctimeMs: s.ctimeMs, mtimeMs: s.timeMs}
 	upTo := sort.Search(len(t.children), func(i int) bool { return t.children[i].zxid > zxid })
@@ -26,7 +28,7 @@ func (t *timeline) numbersWhen(s *state, zxid zk.Zxid) (n family, known bool) {
 	return n, s.czxid > 0
 }
 
-// inAnswer compares them with those of an answer.
+// inAnswer compares the numbers with those of an answer.
 func (n *family) inAnswer(path string, zxid zk.Zxid, got *zk.Stat) error {
 	if int(got.Cversion) != n.changed || got.Pzxid != n.pzxid || got.Ctime != n.ctimeMs || got.Mtime != n.mtimeMs {
 		return broken(propertyRead, "%s at %s: %d changes of children, the last by %s, made at %d ms, set at %d ms; should be %d, %s, %d, %d",
@@ -35,7 +37,7 @@ func (n *family) inAnswer(path string, zxid zk.Zxid, got *zk.Stat) error {
 	return nil
 }
 
-// inTree compares them with those that a server has stored.
+// inTree compares the numbers with those that a server has stored.
 func (n *family) inTree(path string, got *zk.StatPersisted) error {
 	if int(got.Cversion) != n.created || got.Pzxid != n.pzxid || got.Ctime != n.ctimeMs || got.Mtime != n.mtimeMs {
 		return broken(propertyModel, "a server has %s with %d children created, the last change by %s, made at %d ms, set at %d ms; should be %d, %s, %d, %d",

@@ -10,31 +10,31 @@ import (
 
 const propertyWatch = "watch"
 
-// Watches follows one client's watches, at the bytes of its connections; those of
-// one shot here, those that stay in persist.go:
+// Watches follows one client's watches, by the bytes of its connections. One-shot watches
+// are handled here, persistent ones in persist.go:
 //
 //	V1  An event comes for a watch that is armed, and ends it.
 //	V2  An event is about a change that has happened, after the watch was armed.
 //	V3  The event comes before any reply that shows its change.
-//	V4  A change while the client was away is told when the watch is set again;
-//	    only what has come and gone may be missed by a watch for existence.
+//	V4  A change while the client was away is reported when the watch is set again;
+//	    only a znode that was created and deleted may be missed by a watch for existence.
 //
-// A server keeps two tables, for data and for children; several watches of one
-// path are one entry there. An entry may outlive the watches of its client (leaves).
+// A server has two tables, for data and for children; several watches of one path are one
+// entry in a table. An entry may outlive the watches of its client (leaves).
 type Watches struct {
 	model   *Model
-	who     *Asker // whose they are: what it may not read it is not told of
+	who     *Asker // the client; it is not told of what it may not read
 	armed   map[watchKey]armed
-	staying map[persistent]int // and the place in the model's changes up to which each was told
+	staying map[persistent]int // with the index of the next change that each is to be told of
 
-	left map[watchKey]bool // of armed: no watch of the client stands for it any more
+	left map[watchKey]bool // entries in armed that belong to no watch of the client any more
 
-	rearming int                // setWatches requests that are not answered
-	wanted   map[watchKey]named // that they name
+	rearming int                // setWatches requests without an answer yet
+	wanted   map[watchKey]named // the watches that those requests name
 	stay     map[persistent]bool
-	told     map[watchKey]bool // while they are set again
+	told     map[watchKey]bool // reported while they were set again
 	unwanted map[persistent]bool
-	doubtful bool // the server is partitioned: it may report changes that are none
+	doubtful bool // the server is partitioned: it may report changes that did not happen
 }
 
 type watchKey struct {
@@ -42,8 +42,8 @@ type watchKey struct {
 	children bool
 }
 
-// named says in which lists a setWatches names a path: one for the data of a znode, or its
-// children, the other for a znode that was missing.
+// named says in which lists a setWatches names a path: in that for the data of a znode or
+// its children, in that for a znode that was missing, or in both.
 type named uint8
 
 const (
@@ -52,10 +52,10 @@ const (
 	asBoth = asThere | asMissing
 )
 
-// armed is an entry of a server's table, as the client may think of it.
+// armed is an entry in a server's table, as far as the client knows.
 type armed struct {
-	since   zk.Zxid // the tree that the client saw
-	missing bool    // the znode was not there: only its creation counts
+	since   zk.Zxid // of the tree that the client saw
+	missing bool    // the znode did not exist: only its creation counts
 }
 
 // NewWatches returns the watches of a client that has set none.
@@ -66,8 +66,8 @@ func NewWatches(m *Model, who *Asker) *Watches {
 	}
 }
 
-// Armed says that a read was answered at zxid and has set its watch: children is
-// true for getChildren, missing if there was no such znode.
+// Armed says that a read was answered at zxid and has set its watch. children is true for
+// getChildren, missing if the znode did not exist.
 func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
 	if w.doubtful {
 		return
@@ -79,13 +79,13 @@ func (w *Watches) Armed(path string, children, missing bool, zxid zk.Zxid) {
 	}
 }
 
-// Removed says that the client does not want a watch any more. It may fire again
-// before the server has learned of it, so it must be told after the answer.
+// Removed says that the client does not want a watch any more. The watch may fire before
+// the server has learned of that, so call Removed after the server's answer.
 func (w *Watches) Removed(path string, children bool) { delete(w.armed, watchKey{path, children}) }
 
-// Connected says that there is a new connection: the server knows no watch yet. If
-// it is partitioned, what it tells is not looked at, and what the client knew before is
-// looked at no more: the next server is told what the client has made of it.
+// Connected says that there is a new connection: the server knows no watch yet. If it is
+// partitioned, its events are not checked, nor what the client knew before: the next server
+// is told what the client has made of it.
 func (w *Watches) Connected(readOnly bool) {
 	if w.doubtful = readOnly; readOnly {
 		w.Ended()
@@ -101,8 +101,8 @@ func (w *Watches) Connected(readOnly bool) {
 	w.rearming, w.wanted, w.stay, w.told = 0, map[watchKey]named{}, map[persistent]bool{}, map[watchKey]bool{}
 }
 
-// Rearming says that the client sends a setWatches on a new connection. What
-// none of them names is gone.
+// Rearming says that the client sends a setWatches on a new connection. Watches that no
+// setWatches names are gone.
 func (w *Watches) Rearming(set *zk.SetWatches) {
 	w.rearming++
 	for _, path := range set.Exist {
@@ -127,12 +127,12 @@ func (w *Watches) Rearmed(zxid zk.Zxid) error {
 	if w.rearming--; w.rearming > 0 || w.doubtful {
 		return nil
 	}
-	clear(w.staying) // what none of them names is gone
+	clear(w.staying) // those that no setWatches named are gone
 	for key := range w.stay {
 		w.staying[key] = w.model.after(zxid)
 	}
 	for key, as := range w.wanted {
-		if _, here := w.armed[key]; !here && !w.told[key] { // it was used up by what its client may not read
+		if _, here := w.armed[key]; !here && !w.told[key] { // a change that its client may not read has used it up
 			w.armed[key] = armed{zxid, as == asMissing}
 		}
 	}
@@ -154,7 +154,7 @@ func (w *Watches) Rearmed(zxid zk.Zxid) error {
 	return nil
 }
 
-// String is the key for people.
+// String describes the key for people.
 func (k watchKey) String() string {
 	if k.children {
 		return "the children of " + k.path
@@ -174,8 +174,8 @@ func (w *Watches) keys() []watchKey {
 	})
 }
 
-// firstChange is the first zxid after that of the watch, and not after to, at
-// which it should have fired; 0 if none.
+// firstChange returns the first zxid after that of the watch, up to and including to, at
+// which the watch should have fired; 0 for none.
 func (w *Watches) firstChange(key watchKey, a armed, to zk.Zxid) zk.Zxid {
 	t := w.model.nodes[key.path]
 	if t == nil {
@@ -198,7 +198,8 @@ func (w *Watches) firstChange(key watchKey, a armed, to zk.Zxid) zk.Zxid {
 	return t.firstState(a.since, to, func(s *state) bool { return s.what != wasGuarded })
 }
 
-// firstState finds the first state after from, and not after to, that holds.
+// firstState returns the first state after from, up to and including to, for which holds is
+// true.
 func (t *timeline) firstState(from, to zk.Zxid, holds func(*state) bool) zk.Zxid {
 	n := sort.Search(len(t.states), func(i int) bool { return t.states[i].zxid > from })
 	for ; n < len(t.states) && t.states[n].zxid <= to; n++ {
@@ -209,7 +210,7 @@ func (t *timeline) firstState(from, to zk.Zxid, holds func(*state) bool) zk.Zxid
 	return 0
 }
 
-// Event says that an event has come.
+// Event says that an event has arrived.
 func (w *Watches) Event(e *zk.Event) error {
 	if w.doubtful {
 		return nil
@@ -231,7 +232,7 @@ func (w *Watches) Event(e *zk.Event) error {
 		a, here := w.armed[key]
 		as, again := w.wanted[key]
 		again = again && w.rearming > 0 && e.Zxid <= 0
-		if !here && again { // it was used up by what its client may not read
+		if !here && again { // a change that its client may not read has used it up
 			a, here = armed{missing: as == asMissing}, true
 		}
 		switch {
@@ -260,19 +261,21 @@ func (w *Watches) Event(e *zk.Event) error {
 }
 
 // leaves reports whether an event that comes while watches are set again answers one of two
-// watches of a path, and leaves the server with an entry for the other. A client may have
-// both, for the data of a znode and for one that was missing: it was not told of the creation
-// of what it may not read, and its watch for that waits on. When both are set again the server
-// tells of the creation, or the deletion, and keeps an entry for the other watch. But with
-// such an event a client takes both for spent (clientsession: firedKinds; so does Java's,
-// ZKWatchManager.materialize), and what the entry brings later comes for no watch of its own.
-// Apache's server does the same (DataTree.setWatches).
+// watches of a path, and leaves an entry for the other one on the server.
 //
-// The entry is there all the same: it must fire once, in time, and for a change.
+// A client may have both: one for the data of a znode, and one for a znode that was
+// missing. The reason is that the client is not told of the creation of a znode that it may
+// not read, so its watch for the creation keeps waiting. When both are set again, the
+// server reports the creation or the deletion, and keeps an entry for the other watch. But
+// after such an event the client considers both as fired (clientsession: firedKinds; so
+// does Java's, ZKWatchManager.materialize), and a later event for the entry belongs to none
+// of its watches. Apache's server does the same (DataTree.setWatches).
+//
+// The entry exists nevertheless: it must fire once, in time, and for a change.
 func (w *Watches) leaves(key watchKey, as named, kind zk.EventType) bool {
 	switch {
-	case kind == zk.EventNodeCreated && as == asBoth && !w.told[key]: // it is there as it was: that for its data
-	case kind == zk.EventNodeDeleted && as&asMissing != 0: // it is not there: that for its creation
+	case kind == zk.EventNodeCreated && as == asBoth && !w.told[key]: // it exists unchanged: the watch for its data stays
+	case kind == zk.EventNodeDeleted && as&asMissing != 0: // it does not exist: the watch for its creation stays
 		if as == asBoth {
 			delete(w.armed, key)
 		}
@@ -284,8 +287,8 @@ func (w *Watches) leaves(key watchKey, as named, kind zk.EventType) bool {
 	return as == asBoth
 }
 
-// useUp takes away what was used up, up to a zxid, by a change of which its client
-// is not told, for it may not read it.
+// useUp removes the watches that were used up, up to a zxid, by a change of which the
+// client is not told because it may not read it.
 func (w *Watches) useUp(to zk.Zxid) {
 	for key, a := range w.armed {
 		if at := w.firstChange(key, a, to); at != 0 && !w.who.may(w.model.nodes[key.path].when(at).acl, zk.PermRead) {
@@ -294,7 +297,7 @@ func (w *Watches) useUp(to zk.Zxid) {
 	}
 }
 
-// happened checks V2. While watches are set again events carry no zxid.
+// happened checks V2. While watches are set again, events have no zxid.
 func (w *Watches) happened(e *zk.Event, key watchKey) error {
 	if e.Zxid <= 0 {
 		if w.rearming == 0 {
@@ -324,7 +327,7 @@ func (w *Watches) happened(e *zk.Event, key watchKey) error {
 	return nil
 }
 
-// was reports whether a transaction has changed a znode so.
+// was reports whether a transaction has changed a znode in this way.
 func (t *timeline) was(what what, zxid zk.Zxid) bool {
 	return slices.ContainsFunc(t.of(zxid)[1:], func(s state) bool { return s.what == what })
 }
@@ -334,7 +337,7 @@ func (t *timeline) childChanged(zxid zk.Zxid) bool {
 	return n < len(t.children) && t.children[n].zxid == zxid
 }
 
-// Replied says that a reply of zxid has come on a connection whose watches are set.
+// Replied says that a reply with zxid has arrived on a connection whose watches are set.
 func (w *Watches) Replied(zxid zk.Zxid) error {
 	if w.rearming > 0 || zxid <= 0 || w.doubtful {
 		return nil
@@ -355,7 +358,7 @@ func (w *Watches) Replied(zxid zk.Zxid) error {
 	return nil
 }
 
-// Ended says that the session is over, its watches with it.
+// Ended says that the session is over, and its watches too.
 func (w *Watches) Ended() {
 	clear(w.armed)
 	clear(w.left)

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Znode is one of a server's tree, as it is stored.
+// Znode is a znode as a server stores it.
 type Znode struct {
 	Path string
 	Data []byte
@@ -14,9 +14,9 @@ type Znode struct {
 	Stat zk.StatPersisted
 }
 
-// Whole compares the whole tree of a server that is at the end of what is known
-// with the model: each znode, its data, its numbers, its owner, and what a digest
-// leaves out, the ACLs. Below /zookeeper servers differ.
+// Whole compares the whole tree of a server, after the last known transaction, with the
+// model: each znode, its data, its numbers, its owner, and what a digest does not cover,
+// the ACLs. Below /zookeeper servers differ.
 func (m *Model) Whole(znodes iter.Seq[Znode]) error {
 	found := 0
 	for z := range znodes {
@@ -40,7 +40,7 @@ func (m *Model) Whole(znodes iter.Seq[Znode]) error {
 	return nil
 }
 
-// isSystem reports whether a path is /zookeeper or below.
+// isSystem reports whether a path is /zookeeper or below it.
 func isSystem(path string) bool {
 	return path == zk.SystemPath || len(path) > len(zk.SystemPath) && path[:len(zk.SystemPath)+1] == zk.SystemPath+"/"
 }
@@ -69,7 +69,7 @@ func (m *Model) same(z *Znode) error {
 	return nil
 }
 
-// storedOwner is what is stored as a znode's owner.
+// storedOwner returns what is stored as a znode's owner.
 func (s *state) storedOwner() int64 {
 	switch s.kind {
 	case zk.OwnerContainer:

@@ -8,17 +8,17 @@ import (
 
 const propertyWrite = "write"
 
-// Wrote compares the reply to a write with what its transaction did to the tree,
-// and with what the tree was before:
+// Wrote compares the reply to a write with what its transaction did to the tree, and with
+// the tree before:
 //
 //	W1  The zxid of the reply is that of the transaction that the request has made.
 //	W2  A write that succeeds met the version, the parent and the absence that
 //	    it asked for, and its effect is there.
 //	W3  A write that is refused is refused for a reason that was true.
 //	W4  A multi has happened whole or not at all.
-//	W5  A write that succeeds was allowed by the ACL that stood there.
+//	W5  A write that succeeds was allowed by the ACL at that time.
 //
-// What is refused for other reasons (a full disk) is not looked at.
+// Refusals for other reasons (a full disk) are not checked.
 func (m *Model) Wrote(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
 	switch code {
 	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals,
@@ -40,8 +40,8 @@ func (m *Model) Wrote(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, r
 	return m.write(who, req, zxid, code, res).judge()
 }
 
-// wroteMulti looks at the parts of a multi. One that has failed is answered with
-// OK all the same, and with an error for each part.
+// wroteMulti checks the parts of a multi. The answer to a failed multi is OK too, with an
+// error for each part.
 func (m *Model) wroteMulti(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, res *zk.Result) error {
 	failed := code != zk.OK
 	for i := range res.Sub {
@@ -68,7 +68,7 @@ func (m *Model) wroteMulti(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Co
 	return nil
 }
 
-// write is one write, in a multi or by itself, and what was around it.
+// write is one write, alone or in a multi, with the tree around it.
 type write struct {
 	m    *Model
 	who  *Asker
@@ -76,7 +76,7 @@ type write struct {
 	zxid zk.Zxid
 	code zk.Code
 	res  *zk.Result
-	path string // of the znode, with its number
+	path string // of the znode, including its number
 
 	old, after, parent state
 	steps              map[string]int // of its multi
@@ -92,8 +92,8 @@ func (m *Model) write(who *Asker, req *zk.Request, zxid zk.Zxid, code zk.Code, r
 	return v
 }
 
-// step finds the place of a part in its multi: what stands around it is what the
-// parts before have made. Steps counts, for each path, how often it was changed.
+// step sets the place of a part in its multi: its surroundings are what the earlier parts
+// have made. steps counts, for each path, how often it was changed.
 func (v *write) step(steps map[string]int) {
 	v.steps = steps
 	states := v.m.nodes[v.path].of(v.zxid)

@@ -19,48 +19,48 @@ const propertyZab = "zab"
 //	    is the first of a later one.
 //	O3  Total order: what serving servers show are beginnings of one sequence.
 //	O4  One server is established as the leader of an epoch.
-//	O5  Who is established as a leader has all that was shown in older epochs.
-//	O6  What is shown is on the disks of a quorum. A disk that was damaged counts
-//	    for what it had, which its server may have acknowledged before, until
-//	    that has something durable again.
+//	O5  A server that is established as a leader has all that was shown in older epochs.
+//	O6  What is shown is on the disks of a quorum. A damaged disk counts as having
+//	    what it had, which its server may have acknowledged before, until
+//	    it has something durable again.
 //	O7  A server that stays in its role never shows less than it has shown.
-//	O8  A configuration comes in force once it is committed: its transaction was
-//	    shown, or is on the disks of a quorum of the one before and of its own.
+//	O8  A configuration takes effect once it is committed: its transaction was
+//	    shown, or is on the disks of a quorum of the previous one and of its own.
 //	O9  A server that comes back from its disk has what was durable there, unless
 //	    the disk was damaged.
 //
-// What stands after a reconfig needs a quorum of the configuration that it has
-// made, the reconfig itself one of both.
+// Transactions after a reconfig need a quorum of the new configuration; the reconfig itself
+// needs one of both.
 type Order struct {
 	quorum  quorum.Set // of the configuration in which the next transaction is shown
 	changes map[zk.Zxid]change
 	hashes  map[zk.Zxid]uint64
-	shown   []zk.Zxid // by anybody, in order
+	shown   []zk.Zxid // by any server, in order
 	servers map[quorum.ID]*standing
 	leaders map[uint32]quorum.ID
 }
 
-// change is a reconfig that was logged by somebody.
+// change is a reconfig that some server has logged.
 type change struct {
 	quorum quorum.Set
 	text   string
 
-	committed bool // it came in force somewhere
+	committed bool // it took effect on some server
 }
 
-// standing is what is known of a server.
+// standing is what is known about a server.
 type standing struct {
 	history []zk.Zxid
 	before  []zk.Zxid // what a crash may bring back, until the history is durable
-	held    zk.Zxid   // so much of that was durable, and still is
-	shown   int       // so much of the history
+	held    zk.Zxid   // how much of before was durable, and still is
+	shown   int       // how much of the history was shown
 	durable zk.Zxid
 	serving bool
-	lost    []zk.Zxid // what was durable on its disk when that was damaged
+	lost    []zk.Zxid // what was durable on its disk when the disk was damaged
 }
 
-// NewOrder returns the order of an ensemble that has shown nothing yet. A nil
-// quorum leaves O6 out.
+// NewOrder returns the order of an ensemble that has shown nothing yet. With a nil quorum,
+// O6 is not checked.
 func NewOrder(q quorum.Set) *Order {
 	return &Order{
 		quorum: q, changes: map[zk.Zxid]change{}, hashes: map[zk.Zxid]uint64{}, servers: map[quorum.ID]*standing{},
@@ -68,14 +68,14 @@ func NewOrder(q quorum.Set) *Order {
 	}
 }
 
-// Reconfigures says that the transaction of a zxid, which somebody logs, changes
-// the ensemble. The text is that of the configuration.
+// Reconfigures says that the transaction of a zxid, which some server logs, changes the
+// ensemble. text is that of the configuration.
 func (o *Order) Reconfigures(zxid zk.Zxid, text string, next quorum.Set) {
 	o.changes[zxid] = change{quorum: next, text: text}
 }
 
-// InForce says that a server goes by the configuration of a zxid from now on. One
-// with the zxid of an epoch is that of the start.
+// InForce says that a server uses the configuration of a zxid from now on. A zxid without a
+// counter is the configuration at the start.
 func (o *Order) InForce(id quorum.ID, zxid zk.Zxid, text string) error {
 	if zxid.Counter() == 0 {
 		return nil
@@ -93,12 +93,13 @@ func (o *Order) InForce(id quorum.ID, zxid zk.Zxid, text string) error {
 	if have, enough := o.committed(zxid); !enough {
 		return broken(propertyZab, "O8: server %d goes by the configuration of %s, which is on the disks of %v only", id, number(zxid), have)
 	}
-	c.committed = true // for good: one of the disks may be about to get a snapshot that holds it
+	c.committed = true // it stays committed: one of the disks may be about to get a snapshot that contains it
 	o.changes[zxid] = c
 	return nil
 }
 
-// committed returns who has a transaction on disk, and whether they are enough.
+// committed returns the servers that have a transaction on disk, and whether they are
+// enough.
 func (o *Order) committed(zxid zk.Zxid) (quorum.IDs, bool) {
 	var have quorum.IDs
 	for server, s := range o.servers {
@@ -123,8 +124,8 @@ func (o *Order) server(id quorum.ID) *standing {
 	return s
 }
 
-// ShownBetween reports whether a serving server has shown a transaction above one
-// zxid, up to another.
+// ShownBetween reports whether a serving server has shown a transaction above one zxid, up
+// to another.
 func (o *Order) ShownBetween(after, upTo zk.Zxid) bool {
 	i := sort.Search(len(o.shown), func(i int) bool { return o.shown[i] > after })
 	return i < len(o.shown) && o.shown[i] <= upTo
@@ -138,8 +139,7 @@ func (o *Order) Shown() (int, zk.Zxid) {
 	return len(o.shown), o.shown[len(o.shown)-1]
 }
 
-// WasShown reports whether a transaction was shown by anybody; 0 is the tree without
-// any.
+// WasShown reports whether any server has shown a transaction; 0 is the tree without any.
 func (o *Order) WasShown(zxid zk.Zxid) bool {
 	_, shown := slices.BinarySearch(o.shown, zxid)
 	return shown || zxid == 0
@@ -155,8 +155,8 @@ func (s *standing) last() zk.Zxid {
 	return s.history[len(s.history)-1]
 }
 
-// Append says that a server has put a transaction after its history, on disk
-// or on the way there. The hash is of the transaction's bytes.
+// Append says that a server has added a transaction to its history, on disk or about to be.
+// The hash is of the transaction's bytes.
 func (o *Order) Append(id quorum.ID, zxid zk.Zxid, hash uint64) error {
 	if known, seen := o.hashes[zxid]; seen && known != hash {
 		return broken(propertyZab, "O1: server %d has another transaction at %s than was logged before", id, number(zxid))
@@ -189,8 +189,8 @@ func (o *Order) Damaged(id quorum.ID) {
 	}
 }
 
-// Recover says that a server has come back from its disk with a history up to
-// zxid, all of it durable. It does not serve.
+// Recover says that a server has come back from its disk with a history up to zxid, all of
+// it durable. It does not serve.
 func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
 	s := o.server(id)
 	if !s.has(zxid) && s.before != nil {
@@ -208,15 +208,14 @@ func (o *Order) Recover(id quorum.ID, zxid zk.Zxid) error {
 	return nil
 }
 
-// Reuses says that the zxids after one may stand for other transactions: a standalone server begins
-// no epoch when it starts, and gives those again of which a loss of power has left nothing. None of
-// them was shown.
+// Reuses says that the zxids after the given one may stand for other transactions: a
+// standalone server begins no new epoch when it starts, and uses the zxids again of which a
+// power failure has left nothing. None of them was shown.
 func (o *Order) Reuses(after zk.Zxid) {
 	maps.DeleteFunc(o.hashes, func(z zk.Zxid, _ uint64) bool { return z > after })
 }
 
-// Truncate says that the end of a server's history is truncated after
-// zxid. It does not serve.
+// Truncate says that a server's history is truncated after zxid. The server does not serve.
 func (o *Order) Truncate(id quorum.ID, zxid zk.Zxid) error {
 	s := o.server(id)
 	if !s.has(zxid) {
@@ -226,8 +225,8 @@ func (o *Order) Truncate(id quorum.ID, zxid zk.Zxid) error {
 	return nil
 }
 
-// History returns what a server has up to zxid, as it goes into a snapshot for
-// another.
+// History returns a server's history up to zxid, as it goes into a snapshot for another
+// server.
 func (o *Order) History(from quorum.ID, zxid zk.Zxid) ([]zk.Zxid, error) {
 	s := o.server(from)
 	if !s.has(zxid) {
@@ -236,7 +235,7 @@ func (o *Order) History(from quorum.ID, zxid zk.Zxid) ([]zk.Zxid, error) {
 	return s.history[:s.upTo(zxid):s.upTo(zxid)], nil
 }
 
-// Copy says that a server has taken over a history with a snapshot. It is not
+// Copy says that a server has taken over a history with a snapshot. The history is not
 // durable yet, and the server does not serve.
 func (o *Order) Copy(id quorum.ID, history []zk.Zxid) {
 	s := o.server(id)
@@ -244,7 +243,7 @@ func (o *Order) Copy(id quorum.ID, history []zk.Zxid) {
 	s.durable = 0
 }
 
-// replace gives a server another history, of which a crash may know nothing.
+// replace gives a server another history, which a crash may undo.
 func (s *standing) replace(history []zk.Zxid) {
 	if s.before == nil {
 		s.before, s.held = s.history, s.durable
@@ -261,13 +260,13 @@ func (s *standing) has(zxid zk.Zxid) bool {
 	return zxid == 0 || n > 0 && s.history[n-1] == zxid
 }
 
-// upTo counts the records of a history that are not after zxid.
+// upTo counts the records of a history up to and including zxid.
 func (s *standing) upTo(zxid zk.Zxid) int {
 	return sort.Search(len(s.history), func(i int) bool { return s.history[i] > zxid })
 }
 
-// Serve says that a server begins to serve in an epoch, with everything up to
-// zxid applied. It returns what was never shown before.
+// Serve says that a server begins to serve in an epoch, with everything up to zxid applied.
+// It returns what was not shown before.
 func (o *Order) Serve(id quorum.ID, epoch uint32, leading bool, zxid zk.Zxid) ([]zk.Zxid, error) {
 	s := o.server(id)
 	s.serving = true
@@ -286,8 +285,8 @@ func (o *Order) Serve(id quorum.ID, epoch uint32, leading bool, zxid zk.Zxid) ([
 	return o.Show(id, zxid)
 }
 
-// Show says that a serving server shows everything up to zxid. It returns what
-// was never shown before.
+// Show says that a serving server shows everything up to zxid. It returns what was not
+// shown before.
 func (o *Order) Show(id quorum.ID, zxid zk.Zxid) ([]zk.Zxid, error) {
 	s := o.server(id)
 	upTo := s.upTo(zxid)
@@ -309,7 +308,7 @@ func (o *Order) Show(id quorum.ID, zxid zk.Zxid) ([]zk.Zxid, error) {
 	return o.shown[before:], nil
 }
 
-// showOne compares the transaction at a place of a history with the sequence.
+// showOne compares the transaction at an index of a history with the sequence.
 func (o *Order) showOne(id quorum.ID, at int, zxid zk.Zxid) error {
 	if at < len(o.shown) {
 		if o.shown[at] != zxid {
@@ -327,7 +326,7 @@ func (o *Order) showOne(id quorum.ID, at int, zxid zk.Zxid) error {
 	return nil
 }
 
-// Leave says that a server does not serve any more.
+// Leave says that a server no longer serves.
 func (o *Order) Leave(id quorum.ID) { o.server(id).serving = false }
 
 // Equal reports whether the servers have all shown the whole sequence.
@@ -341,5 +340,5 @@ func (o *Order) Equal(ids ...quorum.ID) error {
 	return nil
 }
 
-// number prints a zxid as people read it: epoch and counter.
+// number formats a zxid for people: epoch and counter.
 func number(z zk.Zxid) string { return fmt.Sprintf("%d.%d", z.Epoch(), z.Counter()) }

@@ -2,7 +2,8 @@ package check
 
 import "testing"
 
-// three servers have 1.1 and 1.2 on disk, 1 leads epoch 1 and all serve.
+// three sets up three servers that have 1.1 and 1.2 on disk. Server 1 leads epoch 1,
+// and all of them serve.
 const three = `append 1 1.1 1.2
 append 2 1.1 1.2
 append 3 1.1 1.2
@@ -14,8 +15,8 @@ serve 2 1 1.2
 serve 3 1 1.2
 `
 
-// moving is a reconfig at 1.3, from 1 2 3 to 1 4 5, that 1 has on disk; with join
-// 4 and 5 have it, too.
+// moving is a reconfig at 1.3, from 1 2 3 to 1 4 5, that server 1 has on disk; with
+// join, 4 and 5 have it too.
 const (
 	moving = "reconfig 1 1.3 1 4 5\ndurable 1 1.3\n"
 	join   = "append 4 1.1 1.2 1.3\nappend 5 1.1 1.2 1.3\ndurable 4 1.3\ndurable 5 1.3\nserve 4 1 1.2\n"

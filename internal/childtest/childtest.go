@@ -1,10 +1,11 @@
 // Package childtest is for tests that start processes: none of them is left
 // behind, whatever becomes of the test.
 //
-// In goes a command. What always holds:
+// What always holds:
 //
 //	childtest-P1  The process is killed and waited for when the test ends,
-//	              passed, failed or skipped, also one that was stopped.
+//	              whether it passed, failed or was skipped. This includes a
+//	              process stopped by a signal.
 //	childtest-P2  On Linux it is killed with the process of the test, too,
 //	              however that ends: by a panic of another test, its time limit,
 //	              or kill -9.
@@ -34,7 +35,7 @@ func Start(t testing.TB, command *exec.Cmd) {
 }
 
 // Begin starts the command, and returns what ends it: it kills the process and
-// waits for it, as far as nobody has before, and is to be called once.
+// waits for it, unless somebody did so before. Call it once.
 func Begin(command *exec.Cmd) (end func(), err error) {
 	if command.WaitDelay == 0 {
 		command.WaitDelay = outputWait

@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// parentEnv makes this test binary a process that starts another one, stops it,
-// and dies silently when its input ends.
+// parentEnv makes this test binary a process that starts and stops (SIGSTOP)
+// another process, and dies silently when its input ends.
 const parentEnv = "CONCLAVE_CHILDTEST_PARENT"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,8 @@ func TestMain(m *testing.M) {
 	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// startStopped starts a process that does not end by itself, and stops it.
+// startStopped starts a process that does not end by itself, and stops it with
+// SIGSTOP.
 func startStopped(t testing.TB) *exec.Cmd {
 	command := exec.Command("sleep", "3600")
 	Start(t, command)
@@ -46,8 +47,8 @@ func startStopped(t testing.TB) *exec.Cmd {
 	return command
 }
 
-// awaitGone waits until no process has the number. One that was waited for by
-// nobody yet is gone, too.
+// awaitGone waits until no process has the given number. A zombie counts as
+// gone.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	awaittest.Until(t, fmt.Sprintf("process %d is gone", pid), func() bool {

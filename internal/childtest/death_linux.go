@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// dieWithUs has the system kill the process when its parent has ended.
+// dieWithUs makes the system kill the process when its parent has ended.
 func dieWithUs(command *exec.Cmd) {
 	if command.SysProcAttr == nil {
 		command.SysProcAttr = &syscall.SysProcAttr{}

@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// The ports lie below those that Linux gives to connections by itself:
-// nobody takes one between the look and its use, and a client that dials again and
-// again while nobody listens cannot connect to itself.
+// The ports are below those that Linux assigns to connections by itself. So no
+// connection takes a port between the check and its use, and a client that keeps
+// dialing while nobody listens cannot connect to itself.
 const (
 	portMin = 12000
 	portMax = 32000
 )
 
-// Port returns a port of 127.0.0.1 on which nobody listens, and that no other caller of
-// any process is given before the test ends: its UDP port is held until then, by which
-// those who want the TCP port know.
+// Port returns a port of 127.0.0.1 on which nobody listens, and that no other caller
+// in any process gets before the test ends. Until then the UDP port of the same
+// number is held, which tells others that the TCP port is taken.
 func Port(t testing.TB) int { return Ports(t, 1) }
 
-// Ports returns the first of n ports that follow each other, each as that of Port.
+// Ports returns the first of n consecutive ports, each of which is like that of Port.
 func Ports(t testing.TB, n int) int {
 	t.Helper()
 	first, held, err := take(n)
@@ -32,8 +32,8 @@ func Ports(t testing.TB, n int) int {
 	return first
 }
 
-// FreePort is Port for programs that are no tests, and for those that need both. It is
-// not held.
+// FreePort is like Port, for programs that are not tests, and for those that need
+// both TCP and UDP. The port is not held.
 func FreePort() (int, error) {
 	port, held, err := take(1)
 	if err != nil {
@@ -42,7 +42,7 @@ func FreePort() (int, error) {
 	return port, held[0].Close()
 }
 
-// take returns the first of n ports, and what holds them.
+// take returns the first of n ports, and the sockets that hold them.
 func take(n int) (int, []net.PacketConn, error) {
 	for range 1000 {
 		first := portMin + rand.IntN(portMax-portMin-n+1)
@@ -62,7 +62,7 @@ func take(n int) (int, []net.PacketConn, error) {
 	return 0, nil, errors.New("childtest: no free port on 127.0.0.1")
 }
 
-// hold returns what holds a port, nil if somebody has it.
+// hold returns the socket that holds a port, or nil if somebody uses the port.
 func hold(port int) net.PacketConn {
 	address := fmt.Sprintf("127.0.0.1:%d", port)
 	held, err := net.ListenPacket("udp", address)

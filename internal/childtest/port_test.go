@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestPortsFollowEachOther, and each is held.
+// TestPortsFollowEachOther also checks that each port is held.
 func TestPortsFollowEachOther(t *testing.T) {
 	first := Ports(t, 3)
 	for port := first; port < first+3; port++ {
@@ -17,7 +17,8 @@ func TestPortsFollowEachOther(t *testing.T) {
 	}
 }
 
-// TestPortIsNobodyElsesUntilTheTestEnds, and its owner can listen on it.
+// TestPortIsNobodyElsesUntilTheTestEnds also checks that its owner can listen
+// on it.
 func TestPortIsNobodyElsesUntilTheTestEnds(t *testing.T) {
 	var address string
 	t.Run("the owner", func(t *testing.T) {

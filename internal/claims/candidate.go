@@ -7,15 +7,15 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// The pause after the first failed request of a waiter, and the limit
-// to which it doubles: many who wait must not keep an ailing store down.
+// The pause after the first failed request of a waiter, and the limit up to
+// which it doubles. Many waiters must not overload a store that is in trouble.
 const (
 	retryPause    = 100 * time.Millisecond
 	retryPauseMax = 5 * time.Second
 )
 
 // Candidate is one call of Acquire: it waits until the election is vacant and its
-// claim first in the queue.
+// claim is first in the queue.
 type Candidate struct {
 	memory *Memory
 	claim  election.Claim
@@ -24,31 +24,31 @@ type Candidate struct {
 
 	asked     Want          // of the store
 	sent      clock.Instant // when
-	move      move          // that is written
-	answered  clock.Instant // when a turn has ended well last
+	move      move          // the move that is being written
+	answered  clock.Instant // when a turn last ended well
 	failures  int           // in a row
-	touchedAt clock.Instant // when this candidate's heartbeat was written last
+	touchedAt clock.Instant // when this candidate's heartbeat was last written
 	warmth    warmth
 
-	passed bool          // it has waited behind the successor
-	joinAt clock.Instant // before when it leaves the place to others
+	passed bool          // this candidate has waited behind the successor
+	joinAt clock.Instant // until then it leaves the place to others
 }
 
-// Candidate begins a claim. Candidates with different seeds do not come back
-// together; 0 spreads nothing.
+// Candidate begins a claim. Candidates with different seeds retry at different
+// times; with seed 0 there is no jitter.
 func (b *Memory) Candidate(c election.Claim, seed uint64) *Candidate {
 	own := &claim{}
 	b.claims[c.Nonce] = own
 	return &Candidate{memory: b, claim: c, own: own, seed: seed}
 }
 
-// Begin looks at the record.
+// Begin reads the record.
 func (c *Candidate) Begin(now clock.Instant) Want {
 	c.answered = now
 	return c.ask(now, Want{Kind: Read})
 }
 
-// Warmed says that the warm-up has ended. A candidate that waits looks again.
+// Warmed reports that the warm-up has ended. A candidate that is waiting reads the record again.
 func (c *Candidate) Warmed(ready bool) {
 	c.warmth = failed
 	if ready {
@@ -61,7 +61,7 @@ func (c *Candidate) ask(now clock.Instant, w Want) Want {
 	return w
 }
 
-// Answer makes one move of the claim.
+// Answer takes the store's answer and makes the next move of the claim.
 func (c *Candidate) Answer(now clock.Instant, a Answer) Want {
 	asked := c.asked
 	w := c.answer(now, a)
@@ -95,14 +95,14 @@ func (c *Candidate) answer(now clock.Instant, a Answer) Want {
 	case a.Kind == Written && c.move != undo:
 		c.touchedAt = c.sent
 		if c.move == notReady {
-			c.warmth = notAsked // to be nominated from here on is to be asked again
+			c.warmth = notAsked // the next nomination asks for a new warm-up
 		}
 		return c.onTold(now, Answer{Record: asked.Record, Version: a.Version})
 	}
 	return c.ask(now, Want{Kind: Read})
 }
 
-// fail asks again later, and gives up a store that has not answered for the time
+// fail asks again later. It gives up if the store has not answered for the time
 // of a lease.
 func (c *Candidate) fail(now clock.Instant) Want {
 	if c.asked.Kind != Wait && now.Sub(c.answered) > c.claim.Lease {
@@ -113,14 +113,14 @@ func (c *Candidate) fail(now clock.Instant) Want {
 	return c.ask(now, Want{Kind: Pause, Until: now.Add(pause/2 + c.chance(pause/2))})
 }
 
-// RetryPause is how long to wait at most after so many failures in a row: longer
-// with every one.
+// RetryPause returns the longest pause after a number of failures in a row. It
+// grows with each failure.
 func RetryPause(failures int, lease time.Duration) time.Duration {
 	pause := min(retryPause, lease/10) << min(failures, 10)
 	return min(pause, retryPauseMax, max(lease/4, 1))
 }
 
-// chance returns a length up to the limit, by xorshift64.
+// chance returns a random duration up to the limit, by xorshift64.
 func (c *Candidate) chance(limit time.Duration) time.Duration {
 	c.seed ^= c.seed << 13
 	c.seed ^= c.seed >> 7
@@ -128,7 +128,7 @@ func (c *Candidate) chance(limit time.Duration) time.Duration {
 	return time.Duration(c.seed % uint64(limit+1))
 }
 
-// wait looks again when the record has changed, or at a time.
+// wait reads again when the record has changed, or at a given time.
 func (c *Candidate) wait(now clock.Instant, version string, until clock.Instant) Want {
 	if until <= now {
 		return c.ask(now, Want{Kind: Read})
@@ -136,7 +136,7 @@ func (c *Candidate) wait(now clock.Instant, version string, until clock.Instant)
 	return c.ask(now, Want{Kind: Wait, Version: version, Until: min(until, now.Add(c.claim.Lease))})
 }
 
-// look decides by the record as it was read.
+// look decides from the record that was read.
 func (c *Candidate) look(now clock.Instant, a Answer) Want {
 	seen := c.memory.See(c.sent, now, a.Record, a.Version)
 	if seen.Record.Nonce == c.claim.Nonce {
@@ -152,7 +152,7 @@ func (c *Candidate) look(now clock.Instant, a Answer) Want {
 	return w
 }
 
-// make makes a move.
+// make carries out a move.
 func (c *Candidate) make(now clock.Instant, move move, again clock.Instant, a Answer) Want {
 	record := c.memory.seen.Record
 	switch next := record.Next; move {
@@ -173,7 +173,7 @@ func (c *Candidate) make(now clock.Instant, move move, again clock.Instant, a An
 	return c.write(now, move, record)
 }
 
-// stay waits for a change of the record as it was seen, or until it is time again.
+// stay waits until the record changes, or until again.
 func (c *Candidate) stay(now, again clock.Instant) Want {
 	if next := c.memory.seen.Record.Next; next != nil && next.Nonce != c.claim.Nonce {
 		c.passed, c.joinAt = true, 0
@@ -182,8 +182,8 @@ func (c *Candidate) stay(now, again clock.Instant) Want {
 	return c.wait(now, c.memory.seen.Version, again)
 }
 
-// write writes over what was seen, unless the claim was released meanwhile. A
-// grant counts from here (record-R2).
+// write replaces the record that was read, unless the claim was released
+// meanwhile. The lease of a grant begins now (record-R2).
 func (c *Candidate) write(now clock.Instant, move move, record Record) Want {
 	if c.own.over {
 		return c.ask(now, Want{Err: ErrReleased})
@@ -193,8 +193,9 @@ func (c *Candidate) write(now clock.Instant, move move, record Record) Want {
 	return c.ask(now, c.own.write(now, record, c.memory.seen.Version))
 }
 
-// takeTurns lets those who waited together come to the free place one
-// after the other: the first that does spares the others a write (record-R3).
+// takeTurns makes candidates that waited together try for the free place one
+// after the other: the first that succeeds spares the others a write
+// (record-R3).
 func (c *Candidate) takeTurns(now clock.Instant) (move, clock.Instant) {
 	free := now >= c.memory.seen.NextGoneAt()
 	switch {
@@ -210,9 +211,9 @@ func (c *Candidate) takeTurns(now clock.Instant) (move, clock.Instant) {
 	return join, now
 }
 
-// onNomination reports whether the record asks this claim to warm up, once. A
-// warm-up that has failed answers no nomination but its own, and that is over
-// when the record shows none.
+// onNomination reports, once, whether the record asks this claim to warm up.
+// The failure of a warm-up applies only to the nomination that asked for it,
+// which ends when the record shows no nomination.
 func (c *Candidate) onNomination() bool {
 	next := c.memory.seen.Record.Next
 	nominated := next != nil && next.Nonce == c.claim.Nonce && next.State == StateNominated
@@ -226,7 +227,7 @@ func (c *Candidate) onNomination() bool {
 	return asked
 }
 
-// grant puts what the record says of its holder into a grant.
+// grant copies what the record says about its holder into a grant.
 func (r Record) grant(g election.Grant) election.Grant {
 	g.Token = r.Token
 	g.Lease = milliseconds(r.LeaseMs)

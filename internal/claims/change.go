@@ -8,13 +8,14 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Editor says what is to be written into a record, and false if nothing is.
+// Editor returns the record to write, or false if nothing is to be written.
 type Editor interface {
 	Edit(now clock.Instant, wall time.Time, seen Sight) (Record, bool, error)
 }
 
-// Change reads, lets an Editor say what to write, and writes, until it is done.
-// Want.Version is then that of the record that the Editor has seen last.
+// Change reads the record, asks an Editor what to write, and writes it, and
+// repeats this until it succeeds. Want.Version is then the version that the
+// Editor saw last.
 type Change struct {
 	memory *Memory
 	own    *claim
@@ -23,7 +24,7 @@ type Change struct {
 	sent   clock.Instant
 }
 
-// Change changes the record for a claim, "" being nobody's.
+// Change changes the record on behalf of a claim; "" is no claim.
 func (b *Memory) Change(nonce string, editor Editor) *Change {
 	own := b.claims[nonce]
 	if own == nil {
@@ -61,14 +62,14 @@ func (c *Change) Answer(now clock.Instant, a Answer) Want {
 	return Want{Version: version, Err: ErrUnanswered}
 }
 
-// keep remembers a claim that could not be released.
+// keep records a claim that could not be released.
 func (c *Change) keep(nonce string) {
 	if c.memory.claims[nonce] != nil && !slices.Contains(c.memory.stale, nonce) {
 		c.memory.stale = append(c.memory.stale, nonce)
 	}
 }
 
-// leaving takes a claim out of a record.
+// leaving is the Editor that removes a claim from a record.
 type leaving struct {
 	own   *claim
 	nonce string

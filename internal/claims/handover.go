@@ -10,12 +10,12 @@ import (
 )
 
 // Nomination is the Editor of a holder that wants a candidate to lead next. Each
-// edit makes the next step towards one that is ready.
+// edit makes the next step until the candidate is ready.
 type Nomination struct {
 	Nonce string        // of the holder
 	ID    string        // of the candidate
-	Until clock.Instant // by when that must have shown itself
-	Ready bool          // set when it has warmed up
+	Until clock.Instant // by when the candidate must have appeared
+	Ready bool          // set when the candidate has warmed up
 }
 
 var errNotReady = errors.New("the candidate could not warm up")
@@ -50,7 +50,7 @@ func (n *Nomination) Edit(now clock.Instant, _ time.Time, seen Sight) (Record, b
 	return record.with(&chosen), true, nil
 }
 
-// Withdrawal is the Editor that lets the queue be as it was before a nomination.
+// Withdrawal is the Editor that restores the queue to its state before a nomination.
 type Withdrawal struct{ Nonce string }
 
 // Edit implements Editor.
@@ -68,8 +68,9 @@ func (w Withdrawal) Edit(_ clock.Instant, _ time.Time, seen Sight) (Record, bool
 	return record, true, nil
 }
 
-// Asking is the Editor that leaves a request for the holder. Only a
-// candidate that has watched a holder's record for a lease knows that it has run out.
+// Asking is the Editor that leaves a request for the holder. Only a process
+// that has watched the record for the time of a lease can know that the
+// holder's lease has run out.
 type Asking struct{ Request election.Request }
 
 // Edit implements Editor.

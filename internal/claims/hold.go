@@ -10,8 +10,8 @@ import (
 // conflictsMax is how often a renewal tries again because others have written.
 const conflictsMax = 5
 
-// Renewal is one call of Renew: it writes a new heartbeat, over what was written last,
-// and only reads when something else was there.
+// Renewal is one call of Renew: it replaces the last written record with one that has
+// a new heartbeat, and reads only if the record was changed meanwhile.
 type Renewal struct {
 	memory *Memory
 	own    *claim
@@ -21,7 +21,7 @@ type Renewal struct {
 	sent   clock.Instant
 }
 
-// Renewal renews a grant, nil if its claim was released.
+// Renewal renews a grant. It returns nil if the claim was released.
 func (b *Memory) Renewal(grant election.Grant) *Renewal {
 	own := b.claims[grant.Claim.Nonce]
 	if own == nil {
@@ -30,14 +30,14 @@ func (b *Memory) Renewal(grant election.Grant) *Renewal {
 	return &Renewal{memory: b, own: own, grant: grant}
 }
 
-// Begin writes, if the record is known.
+// Begin writes if the record is known, else it reads.
 func (r *Renewal) Begin(now clock.Instant) Want {
 	if !r.own.fresh {
 		r.asked, r.sent = Want{Kind: Read}, now
 		return r.asked
 	}
-	// A process that is the successor in it was silent since it was seen: a heartbeat
-	// would have changed the version.
+	// The successor in the record has been silent since the record was read: a
+	// heartbeat would have changed the version.
 	seen := r.memory.seen
 	seen.Record, seen.Version = r.own.record, r.own.version
 	return r.write(now, seen)
@@ -58,7 +58,7 @@ func (r *Renewal) Answer(now clock.Instant, a Answer) Want {
 	case Written:
 		r.grant.Sent = r.sent
 		return Want{Grant: r.asked.Record.grant(r.grant)}
-	case Conflict, NotYet: // NotYet is said of a record that has gone with its store, or had too many writes: look again
+	case Conflict, NotYet: // NotYet: the record was lost with its store, or had too many writes; read again
 		if r.tries++; r.tries < conflictsMax {
 			return r.Begin(now)
 		}
@@ -77,7 +77,7 @@ func (r *Renewal) write(now clock.Instant, seen Sight) Want {
 	return r.asked
 }
 
-// lost says who leads instead.
+// lost returns the error that names the new leader.
 func lost(record Record) error {
 	if record.Nonce == "" {
 		return fmt.Errorf("%w: the record has no holder", election.ErrLost)
@@ -85,8 +85,9 @@ func lost(record Record) error {
 	return fmt.Errorf("%w: %q leads with token %d", election.ErrLost, record.Holder, record.Token)
 }
 
-// Release is one call of Release: it takes the claim out of the record, wherever it
-// is, and makes sure that no write of it can take effect any more (record-R5).
+// Release is one call of Release: it removes the claim from the record, wherever it
+// is there, and makes sure that no write of the claim can still take effect
+// (record-R5).
 type Release struct {
 	Change
 	known bool // to the memory
@@ -95,14 +96,14 @@ type Release struct {
 // Release ends a claim.
 func (b *Memory) Release(grant election.Grant) *Release {
 	own, known := b.claims[grant.Claim.Nonce]
-	if !known { // not ours, or released before
+	if !known { // not a claim of this process, or already released
 		own = &claim{}
 	}
 	own.over = true
 	return &Release{Change{memory: b, own: own, editor: leaving{own, grant.Claim.Nonce, grant.Ended}}, known}
 }
 
-// Begin looks at the record, unless the claim has never written.
+// Begin reads the record, unless the claim has never written.
 func (r *Release) Begin(now clock.Instant) Want {
 	if r.known && !r.own.wrote {
 		return r.finish(Want{})
@@ -115,9 +116,9 @@ func (r *Release) Answer(now clock.Instant, a Answer) Want {
 	return r.finish(r.Change.Answer(now, a))
 }
 
-// finish forgets a claim that has gone, and keeps one that could not be released:
-// the caller may ask again, and if not, the next look at the record that shows it gone
-// ends it (Memory.sweep).
+// finish forgets a released claim. It keeps a claim that could not be released: the
+// caller may try again; otherwise the claim is forgotten when a later read shows that
+// it is gone (Memory.sweep).
 func (r *Release) finish(w Want) Want {
 	nonce := r.editor.(leaving).nonce
 	switch {

@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-project/conclave/internal/invariant"
 )
 
-// checkMove asserts what a candidate may write at now: the holder changes only by a
-// take or its withdrawal (record-R1), a take waits for the lease to run out (record-R2) and for the
-// successor (record-R3), and nobody writes for another that waits (record-R3).
+// checkMove asserts what a candidate may write at now: the holder changes only by a take or its
+// withdrawal (record-R1), a take waits for the lease to run out (record-R2) and for the successor
+// (record-R3), and no candidate writes on behalf of another waiter (record-R3).
 func (c *Candidate) checkMove(now clock.Instant, move move, record Record) {
 	seen := &c.memory.seen
 	next := seen.Record.Next
@@ -24,7 +24,7 @@ func (c *Candidate) checkMove(now clock.Instant, move move, record Record) {
 		"record-R3: a candidate writes for another")
 }
 
-// checkToken asserts that a token is higher than all that are known (record-R4).
+// checkToken asserts that a token is higher than all known ones (record-R4).
 func checkToken(token election.Token, before Record, known election.Token, incarnation string, wall time.Time) {
 	invariant.Check(token > before.Token && token > known && token >= election.Token(max(0, wall.UnixMilli())),
 		"record-R4: a token does not grow")
@@ -32,13 +32,14 @@ func checkToken(token election.Token, before Record, known election.Token, incar
 		"record-R4: a token without its stride")
 }
 
-// checkReleased asserts that no write of a claim can take effect any more, now that the
-// record has another version than the one given (record-R5).
+// checkReleased asserts that no write of a claim can still take effect, given that the
+// record no longer has this version (record-R5).
 func (c *claim) checkReleased(version string) {
 	invariant.Check(c.over && !c.pending[version], "record-R5: a claim is forgotten of which a write may take effect")
 }
 
-// checkTakenBack asserts that nobody leads sooner because a record was taken back (record-R6).
+// checkTakenBack asserts that nobody leads earlier because the store went back to an older record
+// (record-R6).
 func (s *Sight) checkTakenBack(back bool, vacantAt clock.Instant) {
 	invariant.Check(!back || s.VacantAt() >= vacantAt, "record-R6: a lease is cut short by a record that was taken back")
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/clock"
 )
 
-// Memory is what one process knows of one election: what it has seen of the record,
-// and the claims that it has made, from Acquire to the end of Release.
+// Memory is what one process knows about one election: what it has seen of the
+// record, and its claims from Acquire to the end of Release.
 type Memory struct {
 	seen   Sight
 	claims map[string]*claim // by nonce
@@ -15,38 +15,38 @@ type Memory struct {
 	stale []string
 }
 
-// NewMemory returns that of a process that has seen nothing.
+// NewMemory returns the Memory of a process that has seen nothing.
 func NewMemory() *Memory { return &Memory{claims: make(map[string]*claim)} }
 
-// claim is what is known of one claim's writes.
+// claim is what is known about the writes of one claim.
 type claim struct {
 	// over: released, no longer a candidate.
 	over bool
-	// wrote: a write of this claim was sent, whatever became of it.
+	// wrote: a write of this claim was sent, whether or not it took effect.
 	wrote bool
-	// heartbeat is the greatest that this claim has put into a write as the holder.
+	// heartbeat is the greatest heartbeat that this claim has written as the holder.
 	heartbeat uint64
-	// sent is when the last write was.
+	// sent is when the last write was sent.
 	sent clock.Instant
-	// pending are the versions that writes expect whose answer has not come.
-	// Any answer to a write tells that the version it expected is gone for
-	// good, and so are all other writes that expect it.
+	// pending are the versions expected by writes without an answer yet. Any
+	// answer to a write shows that the version it expected is gone for good;
+	// then no other write that expects this version can take effect either.
 	pending map[string]bool
-	// record and its version as this claim wrote it last, known only if fresh.
+	// record and its version as this claim last wrote it; valid only if fresh.
 	record  Record
 	version string
 	fresh   bool
 }
 
-// See notes what the answer has shown to a Read of the instant asked, which arrived
-// at now, and returns what is known with it.
+// See records the answer, which arrived at now, to a Read sent at asked, and
+// returns the updated knowledge.
 func (b *Memory) See(asked, now clock.Instant, record Record, version string) Sight {
 	b.seen.see(asked, now, record, version)
 	b.sweep(asked, record, version)
 	return b.seen
 }
 
-// Last is the version that a claim has written last, and false if the record may
+// Last returns the version that a claim last wrote, and false if the record may
 // have changed since.
 func (b *Memory) Last(nonce string) (string, bool) {
 	c := b.claims[nonce]
@@ -60,18 +60,18 @@ func (c *claim) last() (string, bool) {
 	return c.version, true
 }
 
-// Claims is how many claims are known, and how many of them could not be released.
+// Claims returns how many claims are known, and how many of them could not be released.
 func (b *Memory) Claims() (known, stale int) { return len(b.claims), len(b.stale) }
 
-// Over reports whether the election is over as far as this process knows: it has no
-// claim in it, and nobody holds it or is to hold it next, or can still do so. Then a new
-// memory knows enough.
+// Over reports whether the election is over as far as this process knows: this process
+// has no claim, and nobody holds the election, is next, or can still hold it. Then this
+// Memory can be replaced by a new one.
 func (b *Memory) Over(now clock.Instant) bool {
 	return len(b.claims) == 0 && now >= b.seen.VacantAt() && now >= b.seen.NextGoneAt()
 }
 
 // sweep forgets the claims whose release has failed, once the record shows that
-// nothing of them is left and nothing can come.
+// they are gone and that no write of theirs can still arrive.
 func (b *Memory) sweep(asked clock.Instant, record Record, version string) {
 	if len(b.stale) == 0 {
 		return
@@ -86,16 +86,15 @@ func (b *Memory) sweep(asked clock.Instant, record Record, version string) {
 	})
 }
 
-// left reports whether a claim that is over has left the record for good, as shown
-// to a Read of the instant asked. What was asked before the claim's last write may be
-// older than the version which that expects.
+// left reports whether a Read sent at asked shows that a claim that is over has left
+// the record for good. The answer to a Read sent before the claim's last write may be
+// older than the version which that write expects, so it shows nothing.
 func (c *claim) left(nonce string, asked clock.Instant, record Record, version string) bool {
 	there := record.Nonce == nonce || record.Next != nil && record.Next.Nonce == nonce
 	return c.over && asked > c.sent && !there && !c.pending[version]
 }
 
-// write notes a write that is sent now, of which nobody knows yet whether it takes
-// effect.
+// write records a write that is sent now and may or may not take effect.
 func (c *claim) write(now clock.Instant, record Record, version string) Want {
 	if c.pending == nil {
 		c.pending = make(map[string]bool)
@@ -105,7 +104,7 @@ func (c *claim) write(now clock.Instant, record Record, version string) Want {
 	return Want{Kind: Write, Record: record, Version: version}
 }
 
-// written notes what became of it.
+// written records the answer to a write.
 func (c *claim) written(w Want, a Answer) {
 	c.fresh = false
 	switch a.Kind {
@@ -117,9 +116,9 @@ func (c *claim) written(w Want, a Answer) {
 	}
 }
 
-// nextHeartbeat returns a heartbeat for a write of the holder, who has seen the given one. It
-// is greater than all of this claim before, also those of writes that the store has
-// forgotten since: others may have seen them (record-R2).
+// nextHeartbeat returns the heartbeat for a write of the holder, who has seen the given one.
+// It is greater than all earlier heartbeats of this claim, including those in writes that the
+// store has lost since, because others may have seen them (record-R2).
 func (c *claim) nextHeartbeat(seen uint64) uint64 {
 	c.heartbeat = max(c.heartbeat, seen) + 1
 	return c.heartbeat

@@ -8,56 +8,57 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Op is one call that reads and writes a record. Begin says what it wants first,
-// and Answer, with the answer to that, what it wants next, until it is Done.
+// Op is one call that reads and writes a record. Begin returns its first Want.
+// Answer takes the answer to a Want and returns the next one, until that is
+// Done.
 type Op interface {
 	Begin(now clock.Instant) Want
 	Answer(now clock.Instant, a Answer) Want
 }
 
-// WantKind is what an Op wants.
+// WantKind is the kind of a Want.
 type WantKind uint8
 
 // The kinds of wants.
 const (
-	Done  WantKind = iota // nothing more: Grant and Err are what has come of it
-	Read                  // the record
-	Write                 // Record, if the stored one still has Version; one attempt
-	Wait                  // until the record has another version than Version, at most Until
-	Pause                 // until Until
+	Done  WantKind = iota // nothing more: Grant and Err are the result
+	Read                  // read the record
+	Write                 // write Record if the stored one still has Version; one attempt
+	Wait                  // wait until the record's version is not Version, at most until Until
+	Pause                 // wait until Until
 )
 
-// Want is what an Op wants of its shell, sent at once.
+// Want is what an Op wants its shell to do at once.
 type Want struct {
 	Kind    WantKind
 	Record  Record
 	Version string
 	Until   clock.Instant
-	// Warm asks for a warm-up beside it; the shell reports its end with
+	// Warm asks the shell to also start a warm-up, and to report its end with
 	// Candidate.Warmed.
 	Warm  bool
 	Grant election.Grant
-	Err   error // nil for success, ErrUnanswered where the store's own error tells more
+	Err   error // nil for success; ErrUnanswered if the store's own error says more
 }
 
-// ErrUnanswered ends an Op of whose last request nobody knows what became.
+// ErrUnanswered ends an Op whose last request may or may not have taken effect.
 var ErrUnanswered = errors.New("no answer")
 
 // ErrReleased ends an Op of a claim that was released meanwhile.
 var ErrReleased = errors.New("the claim was withdrawn")
 
-// AnswerKind is what the store has said.
+// AnswerKind is the kind of an Answer.
 type AnswerKind uint8
 
 // The kinds of answers.
 const (
-	Unanswered AnswerKind = iota // an error, or nothing in time; a write may take effect, also later
+	Unanswered AnswerKind = iota // an error or a timeout; a write may still take effect, even later
 	Shown                        // to Read: Record and Version
 	Written                      // the record has the new Version
-	Conflict                     // it had another version, and nothing was written
-	NotYet                       // nothing was written, and no new holder will be for After
-	Woken                        // to Wait and Pause: it is over
-	Told                         // to Wait: the watch has brought Record and Version, perhaps late
+	Conflict                     // the record had another version, and nothing was written
+	NotYet                       // nothing was written, and there will be no new holder for the time After
+	Woken                        // to Wait and Pause: the wait is over
+	Told                         // to Wait: the watch has delivered Record and Version, perhaps late
 )
 
 // Answer is the answer to a Want.
@@ -66,8 +67,8 @@ type Answer struct {
 	Record  Record
 	Version string
 	After   time.Duration
-	// Incarnation is the store's, as its last answer told it; Wall is the wall
-	// clock. Both come with Shown.
+	// Incarnation is the store's, from its last answer; Wall is the wall clock.
+	// Both come with Shown.
 	Incarnation string
 	Wall        time.Time
 }

@@ -2,28 +2,28 @@ package claims
 
 import "github.com/conclave-project/conclave/election"
 
-// Record is what a store keeps of one election. Its JSON is the form for
-// stores that keep bytes. Unknown fields of later versions are ignored, and gone with
-// the next write; what a candidate says of itself it says again with every heartbeat,
-// so that a program which does not know the field takes it away for no longer.
+// Record is what a store keeps for one election. Stores that keep bytes use its JSON
+// form. Unknown fields of later versions are ignored, and lost with the next write. A
+// candidate writes its own fields again with every heartbeat, so a program that does
+// not know a field removes it only until the next heartbeat.
 type Record struct {
-	// Holder is the id of the candidate that leads, empty for nobody. Nonce
-	// is that of its claim.
+	// Holder is the id of the candidate that leads, empty for nobody. Nonce is
+	// the nonce of its claim.
 	Holder string `json:"holder,omitempty"`
 	Nonce  string `json:"nonce,omitempty"`
 	// Token of the holder, or of the last one.
 	Token election.Token `json:"token"`
-	// Incarnation is that of the store when Token was given out, empty for
-	// stores that have none.
+	// Incarnation is the store's incarnation when Token was issued, empty for
+	// stores without one.
 	Incarnation string `json:"incarnation,omitempty"`
 	// Lease of the holder in milliseconds: a waiter that sees Heartbeat and Nonce
-	// unchanged for so long, by its own clock, may take over.
+	// unchanged for this long, by its own clock, may take over.
 	LeaseMs int64 `json:"leaseMs,omitempty"`
 	// Heartbeat grows with every renewal.
 	Heartbeat uint64 `json:"beat"`
 	// Priority of the holder.
 	Priority int `json:"priority,omitempty"`
-	// Metadata is what the holder says of itself.
+	// Metadata is what the holder says about itself.
 	Metadata []byte `json:"metadata,omitempty"`
 	// Next is the candidate successor, nil for none.
 	Next *Next `json:"next,omitempty"`
@@ -38,16 +38,16 @@ type Record struct {
 	History []election.Tenure `json:"history,omitempty"`
 }
 
-// Next is the candidate successor: the one place in a record for those who
-// wait, taken by the one of the highest priority.
+// Next is the candidate successor: the only place in a record for waiting
+// candidates, taken by the one with the highest priority.
 type Next struct {
 	ID       string `json:"id"`
 	Nonce    string `json:"nonce"`
 	Priority int    `json:"priority,omitempty"`
-	// Metadata is what the candidate says of itself.
+	// Metadata is what the candidate says about itself.
 	Metadata []byte `json:"metadata,omitempty"`
-	// LeaseMs is after how many milliseconds without a new Heartbeat it counts as
-	// gone.
+	// LeaseMs is the number of milliseconds without a new Heartbeat after which
+	// the candidate counts as gone.
 	LeaseMs int64 `json:"leaseMs"`
 	// Heartbeat grows as long as the candidate waits.
 	Heartbeat uint64 `json:"beat"`

@@ -9,31 +9,32 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Sight is what this process has seen of one record. Others' leases are
-// counted by it (record-R2).
+// Sight is what this process has seen of one record, and when. The leases of
+// others are measured by it (record-R2).
 type Sight struct {
 	Record  Record
 	Version string
 	holder  mark // of Nonce and Heartbeat; empty after a release
 	next    mark // of Next
-	// leaseMs is the holder's, also while its record is gone; token is the
-	// greatest seen, under the incarnation tokenIn; and until notBefore the lease
-	// of a holder may last whose record was taken back to that of an older one.
+	// leaseMs is the holder's lease, kept while its record is gone. token is the
+	// greatest token seen, under the incarnation tokenIn. If the store went back
+	// to an older record, the lease of the holder that it lost may last until
+	// notBefore.
 	leaseMs   int64
 	token     election.Token
-	tokenAt   clock.Instant // when it was seen first
+	tokenAt   clock.Instant // when it was first seen
 	tokenIn   string
 	notBefore clock.Instant
-	// looked: there was an answer; first is the holder that the first one showed.
+	// looked: there was an answer; first is the holder that the first answer showed.
 	looked bool
 	first  mark
 }
 
-// Unconfirmed reports whether nothing shows that the holder lives, or has lived since this
-// process looked first: what it has written is what the first answer showed.
+// Unconfirmed reports whether nothing shows that the holder has been alive since this
+// process first read the record: the holder has written nothing since that answer.
 func (s *Sight) Unconfirmed() bool { return s.holder.nonce != "" && s.holder == s.first }
 
-// mark is a heartbeat and the instant at which it was seen first.
+// mark is a heartbeat and the instant at which it was first seen.
 type mark struct {
 	nonce     string
 	heartbeat uint64
@@ -46,9 +47,9 @@ func (m *mark) see(nonce string, heartbeat uint64, now clock.Instant) {
 	}
 }
 
-// see notes what an answer that arrived at now has shown. An older record than one
-// that was seen before was taken back, unless the question is older still: then its
-// answer was overtaken by that of a later one, and shows nothing new.
+// see records an answer that arrived at now to a Read sent at asked. A record older
+// than the one seen before means that the store went back, unless the Read is older
+// still: then a later answer has overtaken this one, which shows nothing new.
 func (s *Sight) see(asked, now clock.Instant, record Record, version string) {
 	switch {
 	case record.Token >= s.token:
@@ -79,11 +80,11 @@ func (s *Sight) see(asked, now clock.Instant, record Record, version string) {
 	s.checkTakenBack(back, vacantAt)
 }
 
-// known is the greatest token that was seen, as far as it counts under an
-// incarnation of the store: what was seen under another is covered by the stride,
-// and may have been shown by a server that was partitioned and never elected anybody.
-// To count on from it would take more than a stride ahead what the next failover
-// may forget (record-R4).
+// known returns the greatest token that was seen under an incarnation of the store. A
+// token seen under another incarnation does not count: the stride covers it, and it
+// may come from a partitioned server that never elected anybody. Counting on from it
+// would raise tokens by more than a stride, which the next failover may forget
+// (record-R4).
 func (s *Sight) known(incarnation string) election.Token {
 	if s.tokenIn != incarnation {
 		return 0
@@ -91,10 +92,10 @@ func (s *Sight) known(incarnation string) election.Token {
 	return s.token
 }
 
-// VacantAt is when the election is free for the taking, as far as the holder
-// is concerned: at once if there is none. The lease of a holder whose record
-// was deleted or taken back to an older copy is waited out: it does not know
-// yet (record-R6).
+// VacantAt returns when the election becomes vacant as far as the holder is
+// concerned: at once if there is none. If a holder's record was deleted or
+// replaced by an older copy, its lease still has to run out, because the holder
+// does not know yet (record-R6).
 func (s *Sight) VacantAt() clock.Instant {
 	if s.holder.nonce == "" {
 		return s.notBefore
@@ -102,9 +103,9 @@ func (s *Sight) VacantAt() clock.Instant {
 	return max(s.notBefore, s.holder.since.Add(milliseconds(s.leaseMs)))
 }
 
-// NextGoneAt is when the successor has been silent for so long
-// that it counts as gone: at once if there is none. One that was written and
-// not seen since has just come.
+// NextGoneAt returns when the successor has been silent for long enough to
+// count as gone: at once if there is none. A successor that was written but not
+// seen since has just come.
 func (s *Sight) NextGoneAt() clock.Instant {
 	next := s.Record.Next
 	switch {
@@ -129,11 +130,11 @@ const (
 	join          // become the successor
 	touch         // show that it still waits
 	ready         // say that it has warmed up
-	notReady      // say that it has not
-	undo          // take the claim out again (record-R7)
+	notReady      // say that it could not
+	undo          // remove the claim again (record-R7)
 )
 
-// warmth is how far a candidate that was nominated is.
+// warmth is the state of a candidate's warm-up.
 type warmth uint8
 
 const (
@@ -143,8 +144,9 @@ const (
 	failed
 )
 
-// decide returns what the claim does at now, and when it decides again if the
-// record does not change before. touchedAt is when it last wrote its own heartbeat.
+// decide returns the move of the claim at now, and when to decide again if the
+// record does not change before. touchedAt is when the claim last wrote its own
+// heartbeat.
 func (s *Sight) decide(claim election.Claim, state warmth, touchedAt, now clock.Instant) (move, clock.Instant) {
 	next := s.Record.Next
 	mine := next != nil && next.Nonce == claim.Nonce
@@ -170,7 +172,7 @@ func (s *Sight) decide(claim election.Claim, state warmth, touchedAt, now clock.
 	return stay, goneAt
 }
 
-// later returns at if it is still to come, else the other.
+// later returns at if it is in the future, else other.
 func later(at, other, now clock.Instant) clock.Instant {
 	if at > now {
 		return at
@@ -178,9 +180,9 @@ func later(at, other, now clock.Instant) clock.Instant {
 	return other
 }
 
-// displaces reports whether the claim may take the place of a successor that
-// is alive: the one that the holder wants, and else the higher priority,
-// unless the holder has made its choice.
+// displaces reports whether the claim may replace a live successor. It may if
+// the holder wants it; or, unless the holder has made its choice, if its
+// priority is higher.
 func (s *Sight) displaces(claim election.Claim) bool {
 	next, wanted := s.Record.Next, s.Record.Wanted
 	switch {
@@ -192,17 +194,17 @@ func (s *Sight) displaces(claim election.Claim) bool {
 	return claim.Priority > next.Priority
 }
 
-// stride is by how much a token grows when the store may have forgotten some: in
-// milliseconds more than any clock is wrong by, and more than there can have been
-// grants (record-R4).
+// stride is by how much a token grows when the store may have forgotten some
+// tokens. It is more than the error of any clock in milliseconds, and more than
+// the possible number of grants (record-R4).
 const stride = 1 << 32
 
-// TokenMax is the greatest token of a record after which there is another one below
-// 2^63, which all that keep tokens can hold.
+// TokenMax is the greatest token of a record that still has a successor below 2^63,
+// the limit of everything that stores tokens.
 const TokenMax election.Token = math.MaxInt64 - stride
 
-// taken returns the record with the claim as its holder. Known is the greatest
-// token that was seen, and incarnation that of the store.
+// taken returns the record with the claim as its holder. known is the greatest
+// token that was seen, and incarnation the store's.
 func (r Record) taken(claim election.Claim, known election.Token, incarnation string, wall time.Time) Record {
 	token := max(max(r.Token, known)+1, election.Token(max(0, wall.UnixMilli())))
 	if r.Incarnation != incarnation && r.Token != 0 {
@@ -231,10 +233,10 @@ func (r Record) released(wall time.Time, reason election.Reason) Record {
 	return Record{Token: r.Token, Incarnation: r.Incarnation, Heartbeat: r.Heartbeat + 1, Next: r.Next, History: r.closed(wall, reason)}
 }
 
-// undone returns the record without a holder that has never led: it stands there by
-// a write that was not acknowledged, and perhaps forgotten since by others. What a
-// read shows is no grant (record-R7). The claim then takes the election as any other does,
-// by a write that the store judges as one.
+// undone returns the record without this holder, which has never led: it is there because
+// of a write that was not acknowledged, and that other servers of the store may have lost.
+// Reading the record is not a grant (record-R7). The claim then takes the election like
+// any other, by a write that the store decides on.
 func (r Record) undone() Record {
 	history := slices.Clone(r.History)
 	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
@@ -243,7 +245,7 @@ func (r Record) undone() Record {
 	return Record{Token: r.Token, Incarnation: r.Incarnation, Heartbeat: r.Heartbeat + 1, Next: r.Next, History: history}
 }
 
-// closed returns the latest leaderships, the last one ended if it was not.
+// closed returns the latest leaderships, and ends the last one if it has not ended.
 func (r Record) closed(wall time.Time, reason election.Reason) []election.Tenure {
 	history := slices.Clone(r.History)
 	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
@@ -258,8 +260,8 @@ func (r Record) with(next *Next) Record {
 	return r
 }
 
-// joined returns the claim as the successor, with a heartbeat that differs from that
-// of the candidate displaced.
+// joined returns the claim as the successor, with a heartbeat different from that of
+// the displaced candidate.
 func joined(claim election.Claim, displaced *Next) *Next {
 	heartbeat := uint64(1)
 	if displaced != nil {
@@ -269,14 +271,14 @@ func joined(claim election.Claim, displaced *Next) *Next {
 		LeaseMs: waitingLease(claim).Milliseconds(), Heartbeat: heartbeat}
 }
 
-// waitingLeaseMax bounds for how long a candidate counts as waiting that is
-// silent: a long lease of a leader is no reason to wait long for a candidate that
-// has died waiting.
+// waitingLeaseMax limits how long a silent candidate still counts as waiting. A
+// long lease of the leader is no reason to wait long for a candidate that died
+// while waiting.
 const waitingLeaseMax = 10 * time.Second
 
 func waitingLease(claim election.Claim) time.Duration { return min(claim.Lease, waitingLeaseMax) }
 
-// in returns the claim, which is the successor, in another state, with a heartbeat.
+// in returns the claim, which is the successor, with another state and a new heartbeat.
 func (n Next) in(state string, claim election.Claim) *Next {
 	n.State, n.Metadata = state, claim.Metadata
 	n.Heartbeat++

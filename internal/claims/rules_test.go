@@ -32,9 +32,9 @@ func TestTokensGrowOverWhatWasForgotten(t *testing.T) {
 	}
 }
 
-// TestTokenOfAPartitionedServerDoesNotCount: it was shown by one that never elected
-// anybody with it. Counting on from it, a token would be so far ahead that a
-// failover which forgets it is not made good by the stride.
+// TestTokenOfAPartitionedServerDoesNotCount: a server showed it that never elected
+// anybody with it. Counting on from it would put a token so far ahead that the
+// stride does not make up for a failover that forgets it.
 func TestTokenOfAPartitionedServerDoesNotCount(t *testing.T) {
 	wall := time.UnixMilli(1_700_000_000_000)
 	var s Sight
@@ -51,8 +51,8 @@ func TestTokenOfAPartitionedServerDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestAnswerThatWasOvertakenTakesNothingBack: two calls read at once. The answer of
-// the one that asked first arrives last, and is older than what the other has seen.
+// TestAnswerThatWasOvertakenTakesNothingBack: two calls read at the same time. The
+// answer to the first Read arrives last, and is older than the other answer.
 func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
 	old := Record{Token: 1, Heartbeat: 1}
 	lead := Record{Token: 2, Nonce: "a", LeaseMs: 1000, Heartbeat: 2}
@@ -75,8 +75,8 @@ func TestAnswerThatWasOvertakenTakesNothingBack(t *testing.T) {
 	}
 }
 
-// TestAnswerThatWasOvertakenForgetsNoClaim: the write of a claim that was released in
-// vain may still arrive, whatever a read shows that was asked before it.
+// TestAnswerThatWasOvertakenForgetsNoClaim: if the release of a claim failed, its
+// write may still arrive, whatever a Read sent before the write shows.
 func TestAnswerThatWasOvertakenForgetsNoClaim(t *testing.T) {
 	b := NewMemory()
 	c := b.Candidate(election.Claim{ID: "a", Nonce: "a", Lease: time.Second}, 0)

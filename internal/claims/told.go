@@ -2,10 +2,10 @@ package claims
 
 import "github.com/conclave-project/conclave/clock"
 
-// onTold goes on waiting by what the watch has brought, or what the claim itself has
-// written last as the successor, without a Read, if that says that the claim has
-// nothing to do yet. Whatever a claim writes rests on a Read, so that a watch which is
-// late, or has lost something, changes nothing but when the claim looks (record-R9).
+// onTold continues to wait without a Read if the record from the watch, or the one
+// that the claim itself last wrote as the successor, shows that the claim has nothing
+// to do yet. A claim writes only after a Read, so a watch that is late or loses
+// something affects only when the claim reads (record-R9).
 func (c *Candidate) onTold(now clock.Instant, a Answer) Want {
 	next := a.Record.Next
 	nominated := next != nil && next.Nonce == c.claim.Nonce && next.State == StateNominated
@@ -16,7 +16,7 @@ func (c *Candidate) onTold(now clock.Instant, a Answer) Want {
 	if move == join {
 		at := c.joinAt
 		if move, again = c.takeTurns(now); move == join {
-			c.joinAt = at // the Read that comes first takes no other turn
+			c.joinAt = at // the Read that comes first keeps this turn
 		}
 	}
 	if move != stay {
@@ -25,8 +25,8 @@ func (c *Candidate) onTold(now clock.Instant, a Answer) Want {
 	return c.stay(now, again)
 }
 
-// Tell notes what a watch has brought, as an answer whose question is older than all
-// others, and returns false where the record is older than what was seen before: then
+// Tell records what a watch delivered, like an answer to a Read older than all
+// others. It returns false if the record is older than what was seen before, so that
 // it shows nothing.
 func (b *Memory) Tell(now clock.Instant, record Record, version string) bool {
 	if b.seen.outdates(record) {
@@ -36,8 +36,9 @@ func (b *Memory) Tell(now clock.Instant, record Record, version string) bool {
 	return true
 }
 
-// outdates reports whether a record is certainly older than what was seen, or was
-// taken back. Within one token a holder's heartbeat grows, and its release adds one.
+// outdates reports whether a record is certainly older than what was seen, or comes
+// from a store that went back. Under one token a holder's heartbeat only grows, and
+// its release adds one.
 func (s *Sight) outdates(record Record) bool {
 	return record.Token < s.token || record.Token == s.Record.Token && record.Heartbeat < s.Record.Heartbeat
 }

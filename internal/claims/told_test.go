@@ -13,7 +13,7 @@ const toldLease = time.Second
 // at is an instant, in milliseconds.
 func at(ms int64) clock.Instant { return clock.Instant(milliseconds(ms)) }
 
-// held is a record whose holder and whose successor live.
+// held returns a record with a live holder and a live successor.
 func held(heartbeat uint64) Record {
 	return Record{Holder: "l", Nonce: "l", Token: 5, LeaseMs: toldLease.Milliseconds(), Heartbeat: heartbeat,
 		Next: &Next{ID: "n", Nonce: "n", LeaseMs: toldLease.Milliseconds(), Heartbeat: heartbeat}}
@@ -30,7 +30,8 @@ func waiting(t *testing.T, seen Record) *Candidate {
 	return c
 }
 
-// TestRenewalThatIsToldIsNotRead: a hundred candidates that wait would read as often.
+// TestRenewalThatIsToldIsNotRead: otherwise each of a hundred waiting candidates would read at
+// every renewal.
 func TestRenewalThatIsToldIsNotRead(t *testing.T) {
 	c := waiting(t, held(1))
 	for n := range int64(10) {
@@ -71,7 +72,7 @@ func TestNothingIsWrittenByWhatIsTold(t *testing.T) {
 	}
 }
 
-// TestOldNewsHurryNobody: what a late watch brings ends no lease sooner.
+// TestOldNewsHurryNobody: what a late watch delivers ends no lease earlier.
 func TestOldNewsHurryNobody(t *testing.T) {
 	b := NewMemory()
 	b.See(at(0), at(1), held(7), "7")
@@ -86,8 +87,8 @@ func TestOldNewsHurryNobody(t *testing.T) {
 	}
 }
 
-// TestNewsForgetNoClaim: the write of a claim that was released in vain may still
-// arrive, whatever a watch tells, which may be older than that write.
+// TestNewsForgetNoClaim: if the release of a claim failed, its write may still
+// arrive, whatever a watch shows, because that may be older than the write.
 func TestNewsForgetNoClaim(t *testing.T) {
 	b := NewMemory()
 	c := b.Candidate(election.Claim{ID: "a", Nonce: "a", Lease: toldLease}, 0)

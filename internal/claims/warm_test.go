@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// TestWarmUpThatFailedAnswersNoLaterNomination, not even when the answer to its
-// own was lost, or its own was withdrawn before.
+// TestWarmUpThatFailedAnswersNoLaterNomination: not even if the answer to its
+// own nomination was lost, or that nomination was withdrawn before.
 func TestWarmUpThatFailedAnswersNoLaterNomination(t *testing.T) {
 	const lease = 10 * time.Second
 	for name, answered := range map[string]bool{"the answer is lost": true, "withdrawn before": false} {

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// armedKinds are the watches that a server has of one connection at one path. An exist watch is one of
-// data there.
+// armedKinds are the watches that a server has for one connection at one path. To a server, an
+// exist watch is a data watch.
 type armedKinds [watchKinds]bool
 
 func onServer(kind WatchKind) WatchKind {
@@ -19,25 +19,25 @@ func onServer(kind WatchKind) WatchKind {
 	return kind
 }
 
-// armed is a machine beside a server that keeps watches as servers since 3.9 do. What the server does
-// and what the client learns of it are two steps.
+// armed is a machine beside a server that keeps watches as servers since 3.9 do. What the server
+// does and when the client learns of it are two steps.
 type armed struct {
 	t        *testing.T
 	m        *Machine
 	random   random
 	now      int64
-	requests []*zk.Request // sent, and not taken by the server
-	replies  []*Event      // of the server, and not taken by the client
+	requests []*zk.Request // sent, but not yet taken by the server
+	replies  []*Event      // sent by the server, but not yet taken by the client
 	server   map[string]*armedKinds
 	calls    []*Call
-	live     map[*Watch]bool // by what the program was told
+	live     map[*Watch]bool // according to what the program was told
 	order    []*Watch        // the same, in order
 	history  []string
 }
 
-// TestRegisteredWatchIsArmedAtTheServer (clientsession-C5): whatever the program gives up and removes,
-// and in which order, when everything is answered the server has the watches that the program counts
-// on, and no persistent one that it has not.
+// TestRegisteredWatchIsArmedAtTheServer (clientsession-C5): whatever the program gives up and
+// removes, and in whatever order, once everything is answered the server has the watches that the
+// program counts on, and no persistent watch that the program does not have.
 func TestRegisteredWatchIsArmedAtTheServer(t *testing.T) {
 	for seed := range uint64(150) {
 		a := &armed{t: t, random: random(seed), server: map[string]*armedKinds{}, live: map[*Watch]bool{}}
@@ -123,7 +123,7 @@ func (a *armed) step(e *Event) {
 	}
 }
 
-// goOn does what is next of what is under way.
+// goOn carries out the next step that is pending.
 func (a *armed) goOn() {
 	switch a.m.phase {
 	case pausing:
@@ -148,7 +148,7 @@ func (a *armed) goOn() {
 	}
 }
 
-// happen makes one thing happen that could.
+// happen makes one of the possible things happen.
 func (a *armed) happen() {
 	switch n := a.random.below(40); {
 	case n < 14:
@@ -206,7 +206,7 @@ func (a *armed) submit() {
 	a.step(&Event{Kind: Submit, Call: call})
 }
 
-// serve is the server's side of a request.
+// serve handles a request on the server's side.
 func (a *armed) serve(r *zk.Request) {
 	reply := &Event{Kind: Replied, Xid: r.Xid}
 	kinds := a.at(r.Path)
@@ -247,7 +247,7 @@ func (a *armed) serve(r *zk.Request) {
 	a.replies = append(a.replies, reply)
 }
 
-// change is a change of a znode.
+// change changes a znode.
 func (a *armed) change() {
 	path := fmt.Sprintf("/%d", a.random.below(2))
 	kinds := a.at(path)

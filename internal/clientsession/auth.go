@@ -7,21 +7,21 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Credentials belong to the connection, so each is kept and sent again on every
-// new one. A call for a credential outlives lost connections: it is completed
-// by the first answer. One that no server has taken goes with the last call that
-// waits for it.
+// Credentials belong to the connection, so each one is kept and sent again on every new
+// connection. A call for a credential survives lost connections: the first answer completes
+// it. A credential that no server has accepted is dropped with the last call that waits for
+// it.
 
-// credential is kept for all connections.
+// credential is a credential that is kept for all connections.
 type credential struct {
 	request  zk.Request
-	calls    []*Call // that wait for the first answer
+	calls    []*Call // they wait for the first answer
 	sent     bool    // on this connection or an earlier one
 	accepted bool
 }
 
-// keepAuth remembers a credential. It returns nil if there is nothing to send:
-// it is known already, and accepted or to be answered.
+// keepAuth remembers a credential. It returns nil if there is nothing to send because the
+// credential is known: it is accepted, or its answer is still to come.
 func (m *Machine) keepAuth(call *Call) *credential {
 	call.stage = stageWaiting
 	for _, known := range m.auths {
@@ -45,8 +45,8 @@ func (m *Machine) sendAuth(one *credential) {
 	m.transmit(&one.request)
 }
 
-// cancelAuth ends a call for a credential. An answer that is still to come keeps the
-// credential: a server may take it yet.
+// cancelAuth ends a call for a credential. The credential is kept while its answer is still
+// to come, because a server may accept it.
 func (m *Machine) cancelAuth(call *Call) {
 	for _, one := range m.auths {
 		if i := slices.Index(one.calls, call); i >= 0 {
@@ -57,7 +57,7 @@ func (m *Machine) cancelAuth(call *Call) {
 	m.dropAuths()
 }
 
-// outcome says what is known of a credential that was not answered.
+// outcome returns what is known about a credential without an answer.
 func (one *credential) outcome() Outcome {
 	if one.sent {
 		return Unknown
@@ -65,22 +65,22 @@ func (one *credential) outcome() Outcome {
 	return NotApplied
 }
 
-// dropAuths forgets the credentials that nobody waits for and no server has taken.
+// dropAuths removes the credentials that no call waits for and no server has accepted.
 func (m *Machine) dropAuths() {
 	m.auths = slices.DeleteFunc(m.auths, func(one *credential) bool {
 		return len(one.calls) == 0 && !one.accepted && !slices.Contains(m.authsSent, one)
 	})
 }
 
-// requeueAuths makes unanswered credentials wait for the next connection.
+// requeueAuths lets unanswered credentials wait for the next connection.
 func (m *Machine) requeueAuths() {
 	m.authsSent = m.authsSent[:0]
 	m.dropAuths()
 }
 
-// repliedAuth takes the answers in order. A refused credential ends the
-// session's use, as in ZooKeeper's own clients: the server closes every
-// connection on which it is shown.
+// repliedAuth handles the answers in order. A refused credential ends the use of the
+// session, as in ZooKeeper's own clients: the server closes every connection on which the
+// credential is shown.
 func (m *Machine) repliedAuth(e *Event) {
 	if len(m.authsSent) == 0 {
 		if e.Code != zk.OK {
@@ -91,14 +91,14 @@ func (m *Machine) repliedAuth(e *Event) {
 	one := m.authsSent[0]
 	m.authsSent = append(m.authsSent[:0], m.authsSent[1:]...)
 	if e.Code != zk.OK {
-		one.sent = false // by what the server says
+		one.sent = false // the server says so
 		m.end(AuthFailed, zk.ErrAuthFailed)
 		return
 	}
 	m.acceptedAuth(one)
 }
 
-// acceptedAuth ends the calls for a credential that a server has taken.
+// acceptedAuth ends the calls for a credential that a server has accepted.
 func (m *Machine) acceptedAuth(one *credential) {
 	one.accepted = true
 	for _, call := range one.calls {

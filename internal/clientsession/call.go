@@ -23,35 +23,35 @@ func (o Outcome) String() string {
 	return "unknown whether applied"
 }
 
-// Call is one request on its way. The shell sets the exported fields before it
-// submits the call and must not touch Request until the call is completed.
+// Call is one request. The shell sets the exported fields before it submits the call, and
+// must not touch Request until the call is completed.
 type Call struct {
 	Request zk.Request
 	Watch   *Watch // armed by this request if it succeeds; else nil
-	Owner   any    // the shell's; never looked at here. nil for the machine's own calls
+	Owner   any    // belongs to the shell and is never read here; nil for the machine's own calls
 
-	seq    int64 // place in the order of sending, from 1
+	seq    int64 // position in the order of sending, from 1
 	sentMs int64
 	stage  stage
-	// inherits: the server's persistent watch of a Watch that was dropped is left to
-	// the one that this call arms, which is of the same kind at the same path.
+	// inherits: this call takes over the server's persistent watch of a dropped Watch of
+	// the same kind at the same path.
 	inherits bool
 }
 
-// stage is where a call is.
+// stage is the state of a call.
 type stage uint8
 
 const (
 	stageNew     stage = iota
-	stageWaiting       // for a connection; of a credential, for an answer
+	stageWaiting       // for a connection, or with a credential for an answer
 	stagePending       // sent
 	stageGone          // sent, completed by Cancel; its reply is still to come
 	stageDone
 )
 
-// Reset makes a completed call usable again, for pools. It reports whether that
-// is allowed: the machine keeps a call that was cancelled until its reply comes.
-// It must not be asked about while the machine may be at work.
+// Reset makes a completed call usable again, for pools. It returns false if that is not
+// allowed: the machine keeps a cancelled call until its reply comes. It must not be called
+// while the machine may be running.
 func (c *Call) Reset() bool {
 	if c.stage != stageDone && c.stage != stageNew {
 		return false
@@ -60,7 +60,7 @@ func (c *Call) Reset() bool {
 	return true
 }
 
-// queue is a ring of calls, oldest first.
+// queue is a ring buffer of calls, oldest first.
 type queue struct {
 	ring []*Call // length is a power of two, or zero
 	head int
@@ -69,7 +69,7 @@ type queue struct {
 
 func (q *queue) len() int { return q.size }
 
-// at returns the i-th oldest call.
+// at returns the i-th call, counted from the oldest.
 func (q *queue) at(i int) *Call { return q.ring[(q.head+i)&(len(q.ring)-1)] }
 
 func (q *queue) push(c *Call) {
@@ -84,7 +84,7 @@ func (q *queue) push(c *Call) {
 	q.size++
 }
 
-// pop removes and returns the oldest call, nil if there is none.
+// pop removes and returns the oldest call; nil if there is none.
 func (q *queue) pop() *Call {
 	if q.size == 0 {
 		return nil
@@ -96,7 +96,7 @@ func (q *queue) pop() *Call {
 	return c
 }
 
-// remove takes c out, wherever it is. It is linear, and only for cancelling.
+// remove removes c from any place. It takes linear time and is only for cancelling.
 func (q *queue) remove(c *Call) {
 	for range q.size {
 		if other := q.pop(); other != c {

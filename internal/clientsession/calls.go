@@ -28,7 +28,7 @@ func (m *Machine) sendCall(e *Event) {
 	m.send(e.Call)
 }
 
-// send gives the call its number and its place.
+// send numbers the call and queues it as pending.
 func (m *Machine) send(call *Call) {
 	invariant.Check(call.stage <= stageWaiting, "C1: a call is sent twice")
 	if m.xid == math.MaxInt32 {
@@ -47,10 +47,10 @@ func (m *Machine) transmit(r *zk.Request) {
 	m.emit(Effect{Kind: Send, Conn: m.conn, Request: r})
 }
 
-// flushed notes that all calls sent so far may reach the server (clientsession-C3).
+// flushed records that all calls sent so far may reach the server (clientsession-C3).
 func (m *Machine) flushed(*Event) { m.flushedSeq = m.seq }
 
-// refuse completes a call that comes too late.
+// refuse completes a call that was submitted too late.
 func (m *Machine) refuse(e *Event) {
 	err := error(zk.ErrClosing)
 	switch m.state {
@@ -62,7 +62,7 @@ func (m *Machine) refuse(e *Event) {
 	m.complete(e.Call, err, NotApplied)
 }
 
-// complete ends a call without a reply, once (clientsession-C1).
+// complete ends a call that has no reply, once (clientsession-C1).
 func (m *Machine) complete(call *Call, err error, outcome Outcome) {
 	switch call.stage {
 	case stageDone:
@@ -77,7 +77,7 @@ func (m *Machine) complete(call *Call, err error, outcome Outcome) {
 	}
 }
 
-// outcome says what a call has done that will not be answered (clientsession-C3).
+// outcome returns the outcome of a call that will not be answered (clientsession-C3).
 func (m *Machine) outcome(call *Call) Outcome {
 	if call.stage == stagePending && call.Request.Op.IsWrite() && call.seq <= m.flushedSeq {
 		return Unknown
@@ -85,8 +85,8 @@ func (m *Machine) outcome(call *Call) Outcome {
 	return NotApplied
 }
 
-// cancel ends a call that nobody waits for. If it was sent, its reply is still
-// to come and is swallowed; its place in the order stays.
+// cancel ends a call that nobody waits for. If it was sent, it keeps its place in the
+// order, and its reply is dropped when it comes.
 func (m *Machine) cancel(e *Event) {
 	call := e.Call
 	switch call.stage {
@@ -100,7 +100,7 @@ func (m *Machine) cancel(e *Event) {
 	case stagePending:
 		outcome := m.outcome(call)
 		if op := call.Request.Op; op.IsWrite() || op == zk.OpRemoveWatches {
-			outcome = Unknown // in the buffer, and on its way from there
+			outcome = Unknown // in the buffer, from where it may be sent
 		}
 		call.stage = stageGone
 		m.emit(Effect{Kind: Complete, Call: call, Outcome: outcome})
@@ -125,8 +125,8 @@ func (m *Machine) failAll(err error) {
 	invariant.Check(m.Backlog() == 0, "C2: a call outlives its connection")
 }
 
-// unwatchGone takes a persistent watch off the server again that it has set for
-// nobody.
+// unwatchGone removes a persistent watch from the server that was set for a call that has
+// ended.
 func (m *Machine) unwatchGone(call *Call, code zk.Code) {
 	if w := call.Watch; w != nil && !w.Kind.OneShot() && code == zk.OK {
 		m.registry.add(w)
@@ -134,9 +134,9 @@ func (m *Machine) unwatchGone(call *Call, code zk.Code) {
 	}
 }
 
-// replied takes the header of a reply: to a ping, a credential, a setWatches,
-// or else to the oldest call, as replies come in order. One that is to nothing is
-// not trusted: with its zxid, changes would pass for seen that were not.
+// replied handles the header of a reply to a ping, a credential or a setWatches, or else to
+// the oldest call, because replies come in order. A reply that belongs to nothing is not
+// trusted: its zxid would make changes count as seen that were not.
 func (m *Machine) replied(e *Event) {
 	m.seenMs = m.nowMs
 	if !m.expects(e.Xid) {
@@ -158,7 +158,7 @@ func (m *Machine) replied(e *Event) {
 	}
 }
 
-// expects reports whether a reply with this xid may come now.
+// expects reports whether a reply with this xid is possible now.
 func (m *Machine) expects(xid zk.Xid) bool {
 	switch xid {
 	case zk.XidPing, zk.XidAuth, zk.XidSetWatches:

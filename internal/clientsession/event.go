@@ -5,18 +5,18 @@ import "github.com/conclave-project/conclave/zk"
 // EventKind says what happened.
 type EventKind uint8
 
-// The events. Those of a connection carry its number in Conn; what comes from
-// a connection that was dropped already is ignored.
+// The events. Those of a connection have its number in Conn; events of a connection that
+// was already dropped are ignored.
 const (
 	Tick     EventKind = iota // time has passed, see Machine.WakeMs
-	Resolved                  // Addresses of the newest list of servers; Found if that is all of them
+	Resolved                  // Addresses are those of the newest list of servers; Found if all names were found
 	Dialed                    // Conn is open
 	Greeted                   // Conn: the server answered the handshake with Greeting
 	Replied                   // Conn: a reply came, with Xid, Zxid and Code
 	Notified                  // Conn: a notification came, in Watched
 	Flushed                   // Conn: everything sent so far was handed to the socket
 	Lost                      // Conn could not be opened or has ended, by Cause
-	Refused                   // Conn: the server does not accept the client as who it says it is
+	Refused                   // Conn: the server does not accept the proof of who the client is
 	Probed                    // the server at Addresses[0] is read-write if Found
 	Submit                    // Call is to be sent
 	Cancel                    // nobody waits for Call any more
@@ -27,7 +27,7 @@ const (
 	kindCount
 )
 
-// Event is one thing that happened. Which fields are used stands at its kind.
+// Event is one thing that happened. The comment of its kind says which fields are used.
 type Event struct {
 	Kind EventKind
 	Conn int64
@@ -44,8 +44,8 @@ type Event struct {
 	Cause     error
 }
 
-// Greeting is the server's side of the handshake. All zero means that the
-// session was refused.
+// Greeting is the server's side of the handshake. All fields are zero if the session was
+// refused.
 type Greeting struct {
 	TimeoutMs int32
 	Session   zk.SessionID
@@ -66,26 +66,26 @@ const (
 	Complete                     // Call has ended: with a reply (Code), or by Err, with Outcome
 	Notify                       // tell Watch of Watched
 	EndWatch                     // Watch has ended, by Err
-	EnterState                   // the session's state is State now, by Err
+	EnterState                   // the session's state is now State, because of Err
 	Probe                        // ask the server at Address whether it is read-write (isro)
 )
 
-// Effect is one thing to do. Which fields are used stands at its kind.
+// Effect is one thing to do. The comment of its kind says which fields are used.
 type Effect struct {
 	Kind    EffectKind
 	Conn    int64
 	Address string
 	WaitMs  int64
 
-	Greeting Greeting // TimeoutMs is the one asked for, ReadOnly whether such a server will do
+	Greeting Greeting // TimeoutMs is the requested one; ReadOnly: a read-only server is acceptable
 	LastZxid zk.Zxid
 	Request  *zk.Request
 	Call     *Call
-	Replied  bool // Complete: Code and Zxid are the server's
+	Replied  bool // Complete: the server has answered; Code and Zxid are its answer
 	Code     zk.Code
 	Zxid     zk.Zxid
 	Outcome  Outcome
-	Oldest   bool // Complete: of those that a lost connection ends, the one to be answered first
+	Oldest   bool // Complete: of the calls that end with a lost connection, the first to be answered
 	Err      error
 	Watch    *Watch
 	Watched  zk.Event
@@ -101,7 +101,7 @@ const (
 	Connected
 	ReadOnly   // connected to a server that is partitioned from its quorum
 	Suspended  // not connected; the session may live on
-	LostState  // the session has expired, or must be taken for expired
+	LostState  // the session has expired, or must be assumed to have expired
 	AuthFailed // a credential was refused
 	Closed     // closed or detached by this program
 )

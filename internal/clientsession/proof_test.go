@@ -19,7 +19,7 @@ func newProver(t *testing.T, config Config, readOnly bool) prover {
 	return p
 }
 
-// attach reaches a server and is greeted, all at one moment.
+// attach reaches a server and is greeted, all at the same moment.
 func (p prover) attach(nowMs int64, readOnly bool) {
 	p.t.Helper()
 	p.m.Step(nowMs, &Event{Kind: Tick})
@@ -52,8 +52,8 @@ func (p prover) want(untilMs int64, known bool) {
 	}
 }
 
-// TestOnlyWhatAQuorumDecidesProvesTheSession: a follower that is partitioned from
-// its leader answers pings and reads for as long as it likes.
+// TestOnlyWhatAQuorumDecidesProvesTheSession has a follower that is partitioned from
+// its leader. It answers pings and reads for as long as it likes.
 func TestOnlyWhatAQuorumDecidesProvesTheSession(t *testing.T) {
 	p := newProver(t, Config{}, false)
 	p.want(9000, true) // a quorum has made the session
@@ -70,8 +70,8 @@ func TestOnlyWhatAQuorumDecidesProvesTheSession(t *testing.T) {
 	p.want(6010+9000, true)
 }
 
-// TestPauseOfTheClientLeavesItLittle: the write that comes after a pause does
-// not tell the leader of itself before the follower's next answer to a ping.
+// TestPauseOfTheClientLeavesItLittle: when a write comes after a pause, the leader
+// does not learn of it until the follower's next answer to a ping.
 func TestPauseOfTheClientLeavesItLittle(t *testing.T) {
 	p := newProver(t, Config{}, false)
 	p.call(zk.OpSetData, 8000, 8010, zk.OK)
@@ -85,8 +85,8 @@ func TestSessionOfAnotherClientIsNotProvenByItsGreeting(t *testing.T) {
 	p.want(9000, true)
 }
 
-// TestReadOnlyServerProvesNothing: it takes a session back of which no quorum
-// knows whether it lives.
+// TestReadOnlyServerProvesNothing has a read-only server resume a session, although
+// no quorum knows whether the session lives.
 func TestReadOnlyServerProvesNothing(t *testing.T) {
 	p := newProver(t, Config{ReadOnly: true}, false)
 	p.m.Step(1000, &Event{Kind: Lost, Conn: p.m.conn})
@@ -100,7 +100,8 @@ func TestReadOnlyServerProvesNothing(t *testing.T) {
 	p.want(9000, true)
 }
 
-// TestSignsAreBounded: a busy client answers thousands within a timeout.
+// TestSignsAreBounded has a busy client that gets thousands of answers within a
+// timeout.
 func TestSignsAreBounded(t *testing.T) {
 	p := newProver(t, Config{}, false)
 	for at := int64(1); at < 90_000; at++ {

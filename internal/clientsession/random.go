@@ -1,8 +1,8 @@
 package clientsession
 
-// random is a splitmix64 generator: 64 bits of state, the same numbers for
-// the same seed everywhere. It spreads clients over servers and time, nothing
-// depends on it being hard to guess.
+// random is a splitmix64 generator: it has 64 bits of state, and gives the same numbers for
+// the same seed on every machine. It spreads clients over servers and time; its numbers
+// need not be hard to guess.
 type random uint64
 
 func (r *random) next() uint64 {
@@ -16,7 +16,7 @@ func (r *random) next() uint64 {
 // below returns a number from 0 to n-1; n is at least 1.
 func (r *random) below(n int64) int64 { return int64(r.next() % uint64(n)) }
 
-// shuffle puts the addresses into a random order.
+// shuffle puts the addresses in a random order.
 func (r *random) shuffle(addresses []string) {
 	for i := len(addresses) - 1; i > 0; i-- {
 		j := r.below(int64(i + 1))

@@ -6,8 +6,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestReadOnlyServerIsLeftAgain: a server that answered that it can write, and is
-// read-only when the client has come, is left again when another can.
+// TestReadOnlyServerIsLeftAgain: a server has answered that it can write, but is
+// read-only by the time the client attaches. The client leaves it again when another
+// server can write.
 func TestReadOnlyServerIsLeftAgain(t *testing.T) {
 	m := New(Config{TimeoutMs: 9000, Seed: 1, ReadOnly: true}, 0)
 	m.Step(0, &Event{Kind: Tick})

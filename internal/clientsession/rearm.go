@@ -6,9 +6,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// rearm sends the watches to the server of a new connection, in requests of
-// limited size. setWatches2 came with 3.6 and an older server closes the
-// connection on it, so setWatches is used while it suffices.
+// rearm sends the watches to the server of a new connection, in requests of limited size.
+// It uses setWatches as long as that is enough: setWatches2 came with 3.6, and older
+// servers close the connection on it.
 func (m *Machine) rearm() {
 	var request *zk.Request
 	size := 0
@@ -56,10 +56,10 @@ func addRearmed(r *zk.Request, path string, kind WatchKind) {
 	}
 }
 
-// repliedRearm waits for the last answer; then every persistent watch is told
-// that events may be missing, unless an event has told it before (notify):
-// setWatches replays them for the other kinds only. What is read after that is
-// complete, the watch being armed.
+// repliedRearm waits for the last answer. Then it tells every persistent watch that events
+// may be missing, unless an event has already done so (notify), because setWatches replays
+// events only for the other kinds. What is read after that is complete, because the watch
+// is armed.
 func (m *Machine) repliedRearm(e *Event) {
 	if e.Code != zk.OK {
 		m.lose(fmt.Errorf("setting the watches again: %w", e.Code))
@@ -75,18 +75,16 @@ func (m *Machine) repliedRearm(e *Event) {
 	m.registry.each(m.markGap)
 }
 
-// missed is the event that tells a persistent watch of a gap.
+// missed returns the event that marks a gap for a persistent watch.
 func missed(path string) zk.Event {
 	return zk.Event{Type: zk.EventNone, State: zk.StateSyncConnected, Path: path, Zxid: zk.NoZxid}
 }
 
-// forget drops a watch without a message to the server, which would fire it for
-// nobody at most.
+// forget drops a watch without a message to the server, which at most would fire it for nobody.
 func (m *Machine) forget(e *Event) { m.registry.remove(e.Watch) }
 
-// unwatch drops a watch. A one-shot watch may stay on the server, where it
-// fires at most once; a persistent one is removed there when it was the last
-// of its kind at its path.
+// unwatch drops a watch. A one-shot watch may stay on the server, where it fires at most
+// once. A persistent watch is removed there if it was the last of its kind at its path.
 func (m *Machine) unwatch(e *Event) {
 	w := e.Watch
 	if m.registry.remove(w) && !w.Kind.OneShot() && m.phase == attached {
@@ -94,9 +92,8 @@ func (m *Machine) unwatch(e *Event) {
 	}
 }
 
-// disarm takes a kind of persistent watch at a path off the server, unless somebody
-// has one of that kind, or a request for one is on its way, which would be removed
-// with it.
+// disarm removes a kind of persistent watch at a path from the server, unless there is
+// another watch of that kind, or a request for one in progress, which would be removed too.
 func (m *Machine) disarm(path string, kind WatchKind) {
 	alone := true
 	if s := m.registry.slots[path]; s != nil {
@@ -119,17 +116,17 @@ func (m *Machine) disarm(path string, kind WatchKind) {
 	m.send(&Call{Request: zk.Request{Op: zk.OpRemoveWatches, Path: path, Watcher: removerOf(kind, alone)}})
 }
 
-// disinherit takes off the server what a call that has failed would have taken over.
+// disinherit removes from the server the watch that a failed call would have taken over.
 func (m *Machine) disinherit(call *Call, code zk.Code) {
 	if call.inherits && code != zk.OK && m.phase == attached {
 		m.disarm(call.Watch.Path, call.Watch.Kind)
 	}
 }
 
-// removerOf is the type of watcher to remove. Servers before 3.9 do not know
-// the types of persistent watches; a watch alone at its path is removed as any. There
-// one that is not alone stays, and tells of changes that nobody asks for: any would
-// take what others wait for.
+// removerOf returns the type of watcher to remove. Servers before 3.9 do not know the types
+// of persistent watches, so a watch that is alone at its path is removed with the type
+// "any". One that is not alone stays on such a server and sends events that nobody asks
+// for, because "any" would remove the other watches too.
 func removerOf(kind WatchKind, alone bool) zk.WatcherType {
 	switch {
 	case alone:

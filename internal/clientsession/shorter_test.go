@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A server that grants a shorter timeout lets the session expire that soon.
+// If a server grants a shorter timeout, the session expires that much earlier.
 func TestShorterTimeoutShortensTheProof(t *testing.T) {
 	p := newProver(t, Config{}, false) // 9000 ms
 	p.ping(3000, 3010)

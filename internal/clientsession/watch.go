@@ -29,12 +29,12 @@ func (k WatchKind) String() string { return watchKindNames[k] }
 // OneShot reports whether a watch of this kind ends with its first event.
 func (k WatchKind) OneShot() bool { return k <= ChildWatch }
 
-// Watch is one request to be told. The shell makes it, with its path and kind;
-// exists decides between DataWatch and ExistWatch by the reply.
+// Watch is a registered watch. The shell creates it with its path and kind; for exists, the
+// reply decides between DataWatch and ExistWatch.
 type Watch struct {
 	Path  string // absolute
 	Kind  WatchKind
-	Owner any // the shell's; never looked at here
+	Owner any // belongs to the shell and is never read here
 
 	registered bool
 	stale      bool // persistent: events may have been missed since the last one
@@ -46,7 +46,7 @@ type slot [watchKinds][]*Watch
 // registry holds the watches of each path.
 type registry struct {
 	slots     map[string]*slot
-	recursive int // how many recursive watches there are: the walk to the root is saved without
+	recursive int // number of recursive watches: if it is zero, no walk to the root is needed
 }
 
 func newRegistry() registry { return registry{slots: map[string]*slot{}} }
@@ -65,7 +65,7 @@ func (r *registry) add(w *Watch) {
 	}
 }
 
-// remove takes w out. It reports whether w was registered.
+// remove removes w. It reports whether w was registered.
 func (r *registry) remove(w *Watch) bool {
 	if !w.registered {
 		return false
@@ -88,7 +88,7 @@ func (r *registry) take(path string, s *slot, kind WatchKind) []*Watch {
 	return taken
 }
 
-// released does what follows when w has left s.
+// released updates the registry after w has been removed from s.
 func (r *registry) released(path string, s *slot, w *Watch) {
 	w.registered = false
 	if w.Kind == RecursiveWatch {
@@ -129,7 +129,7 @@ func (r *registry) paths() []string {
 	return paths
 }
 
-// markStale notes that the watches are armed nowhere for a while.
+// markStale records that the watches are not armed anywhere for a while.
 func (r *registry) markStale() {
 	for _, s := range r.slots {
 		for _, kind := range []WatchKind{PersistentWatch, RecursiveWatch} {
@@ -140,7 +140,7 @@ func (r *registry) markStale() {
 	}
 }
 
-// firedKinds says which watches at its path an event wakes.
+// firedKinds returns the kinds of watches at the event's path that it wakes.
 func firedKinds(t zk.EventType) []WatchKind {
 	switch t {
 	case zk.EventNodeCreated, zk.EventNodeDataChanged:
@@ -153,7 +153,7 @@ func firedKinds(t zk.EventType) []WatchKind {
 	return nil
 }
 
-// notified wakes the watches of an event; those of one shot are spent.
+// notified wakes the watches of an event; one-shot watches end with it.
 func (m *Machine) notified(e *Event) {
 	m.seenMs = m.nowMs
 	event := e.Watched
@@ -174,17 +174,16 @@ func (m *Machine) notified(e *Event) {
 	}
 }
 
-// notify wakes one watch, after the mark of the gap in front of the event if
-// there is one: setWatches replays what other watches at the path have missed
-// before it is answered.
+// notify wakes one watch. If there was a gap, the mark of the gap comes before the event:
+// before its answer, setWatches replays events that other watches at the path have missed.
 func (m *Machine) notify(w *Watch, event zk.Event) {
 	m.markGap(w)
 	m.eventZxid = max(m.eventZxid, event.Zxid)
 	m.emit(Effect{Kind: Notify, Watch: w, Watched: event})
 }
 
-// markGap tells a persistent watch, once after each connection, that events may
-// have been missed.
+// markGap tells a persistent watch that events may have been missed, once after each
+// connection.
 func (m *Machine) markGap(w *Watch) {
 	if w.stale {
 		w.stale = false
@@ -206,8 +205,7 @@ func (m *Machine) notifyRecursive(event zk.Event) {
 	}
 }
 
-// concludeWatches does what the reply to a call means for the watch that it was to
-// arm: it is registered.
+// concludeWatches registers or drops the watch that a call was to arm, as its reply says.
 func (m *Machine) concludeWatches(call *Call, code zk.Code) {
 	if w := call.Watch; w != nil {
 		switch {

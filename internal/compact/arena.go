@@ -7,12 +7,12 @@ const (
 	chunkBytes  = 128 << 10
 	chunkBlocks = chunkBytes / granule
 	classBytes  = 64 << 10 // largest block within a chunk
-	bigMark     = 1 << 31  // set in the number of a block outside the chunks
-	spareMax    = 128      // wholly free chunks that are kept
+	bigMark     = 1 << 31  // set in the number of a block that is outside the chunks
+	spareMax    = 128      // wholly free chunks that are kept for reuse
 )
 
-// fineClasses are exact: 1 to fineClasses granules. Above them there are four
-// classes between powers of two.
+// fineClasses is the number of exact classes: 1 to fineClasses granules. Above
+// them there are four classes between two powers of two.
 const fineClasses = 64
 
 const (
@@ -20,18 +20,18 @@ const (
 	chunkClass = classCount        // the list of the chunks that are wholly free
 )
 
-// Arena hands out blocks of bytes. A block is addressed by a 32-bit number
-// that counts granules of 16 bytes: 32 GiB in all. Blocks come in classes of
-// size. Blocks above the largest class, and those for which no number is left,
-// are ordinary slices.
+// Arena hands out blocks of bytes. A block is addressed by a 32-bit number that
+// counts granules of 16 bytes: 32 GiB in all. Blocks come in classes of size.
+// Blocks above the largest class, and blocks for which no number is left, are
+// ordinary slices.
 //
-// What is not handed out lies in runs, each as long as it can be: a returned
-// block is joined with the runs before and after it, so that what was many small
-// blocks serves as a large one. A run is on the list of the largest class that
-// fits into it, a chunk that is wholly free on a list of its own, taken last. Of
-// such chunks few are kept, the others go back to the runtime.
+// Free space is in runs of maximal length: a returned block is joined with the
+// free runs before and after it, so many small blocks become a large one. A run
+// is on the list of the largest class that fits into it. Wholly free chunks are
+// on a list of their own, which is used last. A few of them are kept; the others
+// go back to the runtime.
 //
-// A run says in itself what it is:
+// A run stores its own links and length:
 //
 //	first granule  4 bytes  the next run of its list
 //	               4 bytes  the one before it
@@ -41,19 +41,19 @@ const (
 // The zero value is empty.
 type Arena struct {
 	chunks  []chunk
-	gone    []uint32 // numbers of chunks that the runtime has again
-	spare   int      // chunks that are wholly free, and kept
+	gone    []uint32 // numbers of chunks that were returned to the runtime
+	spare   int      // wholly free chunks that are kept
 	runs    [chunkClass + 1]uint32
 	filled  [(chunkClass + 64) / 64]uint64 // which lists of runs are not empty
 	big     map[uint32][]byte
 	bigNext uint32
 }
 
-// chunk is zero while the runtime has it. Its parts have sizes that the runtime hands out without
-// loss.
+// chunk is zero while its memory is returned to the runtime. Its parts have sizes that the
+// runtime allocates without waste.
 type chunk struct {
 	bytes *[chunkBytes]byte
-	ends  *[chunkBlocks / 64]uint64 // granules with which a run begins or ends
+	ends  *[chunkBlocks / 64]uint64 // granules at which a run begins or ends
 }
 
 // classOf returns the class of a block of n bytes, and its size in granules.
@@ -141,10 +141,10 @@ func (a *Arena) allocBig(n int) uint32 {
 	}
 }
 
-// SpareBytes is how much an arena keeps from the runtime at most though nothing of it is handed out.
+// SpareBytes is the most memory that an arena keeps although none of it is handed out.
 const SpareBytes = spareMax * chunkBytes
 
-// Held is how many bytes an arena has from the runtime for blocks up to the largest class.
+// Held returns how many bytes an arena has from the runtime for blocks up to the largest class.
 func (a *Arena) Held() int {
 	held := 0
 	for _, c := range a.chunks {
@@ -178,10 +178,10 @@ func (a *Arena) Free(block uint32, n int) {
 	a.putRun(block, length)
 }
 
-// chunksMax is how many chunks have numbers for their blocks.
+// chunksMax is for how many chunks there are block numbers.
 const chunksMax = bigMark / chunkBlocks
 
-// addChunk adds a chunk that is one run; false if there can be no more.
+// addChunk adds a chunk that is a single run; false if there are no numbers left.
 func (a *Arena) addChunk() bool {
 	number := uint32(len(a.chunks))
 	switch last := len(a.gone) - 1; {

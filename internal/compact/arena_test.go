@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// checkArena fails unless each chunk is made of the live blocks, given by their numbers
-// with their lengths in granules, and of runs as long as they can be, and the lists have
-// these runs and no others.
+// checkArena fails unless each chunk consists of live blocks (number to length in
+// granules) and runs of maximal length, and the lists contain exactly these runs.
 func checkArena(t *testing.T, a *Arena, live map[uint32]uint32) {
 	t.Helper()
 	runs, blocks, spare := map[uint32]uint32{}, 0, 0
@@ -62,7 +61,7 @@ func checkArena(t *testing.T, a *Arena, live map[uint32]uint32) {
 	}
 }
 
-// The arena grows and shrinks at random, and is always made of blocks and runs.
+// The arena grows and shrinks at random, and always consists of blocks and runs.
 func TestArenaEqualsItsModel(t *testing.T) {
 	for seed := range uint64(8) {
 		random := rand.New(rand.NewPCG(seed, 3))
@@ -109,8 +108,8 @@ func TestArenaEqualsItsModel(t *testing.T) {
 	}
 }
 
-// A client fills its quota with blocks of one class, keeps one of each chunk, and does the
-// same with the next class: a chunk that is not wholly free serves all classes as well.
+// A client fills its quota with blocks of one class, keeps one block of each chunk, and
+// does the same with the next class. A chunk that is partly free must serve all classes.
 func TestMemoryOfEveryClassInTurn(t *testing.T) {
 	var a Arena
 	const quota = 20 << 20
@@ -144,8 +143,8 @@ func TestMemoryOfEveryClassInTurn(t *testing.T) {
 	checkArena(t, &a, nil)
 }
 
-// After 32 GiB of blocks no number is left for another chunk. A block that comes then is a
-// slice, which others of its class may take over, and a chunk that is free again serves again.
+// After 32 GiB of blocks no number is left for another chunk. Further blocks are slices, which
+// other blocks of the class may reuse, and a chunk that becomes free is used again.
 func TestArenaGoesOnWithoutNumbers(t *testing.T) {
 	var a Arena
 	last := a.Alloc(classBytes)

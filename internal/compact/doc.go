@@ -1,7 +1,8 @@
 // Package compact keeps millions of small records in memory without a pointer to any of them:
 // records in a Slab, their bytes in an Arena, and an Index that finds them. The garbage collector
-// sees some large pieces, whatever is in them, and a record takes little more than its fields.
+// sees only a few large pieces, and a record takes little more than its fields.
 //
-// A record is named by a number, as is a block of bytes. A number of what was returned leads to
-// what is there now: nothing is checked. One goroutine changes a value at a time.
+// Records and blocks of bytes are addressed by numbers. A number is not checked: after its
+// record or block was returned, it leads to whatever is there now. Only one goroutine at a time
+// may change a value.
 package compact

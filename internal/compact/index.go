@@ -5,11 +5,11 @@ import (
 	"math"
 )
 
-// Index finds records by what they are about, such as a path. It is a hash table
-// in shards, each of which grows by itself and by a quarter, so that growing
-// neither holds up a server for the time of a whole table nor leaves half of it
-// empty. A slot holds the upper 32 bits of a hash and the number of a record;
-// what that really is about is asked of the user. NewIndex makes one.
+// Index finds records by a key, such as a path. It is a hash table in shards.
+// Each shard grows on its own, by a quarter, so growing neither delays a server
+// for the time of a whole table nor leaves half of the table empty. A slot holds
+// the upper 32 bits of a hash and the number of a record; the caller compares
+// the real key. NewIndex makes one.
 type Index struct {
 	seed   maphash.Seed
 	shards [indexShards]shard
@@ -23,14 +23,15 @@ type shard struct {
 	used  int
 }
 
-// NewIndex returns one that is empty.
+// NewIndex returns an empty index.
 func NewIndex() Index { return Index{seed: maphash.MakeSeed()} }
 
-// Len is how many records are in it.
+// Len returns the number of records in the index.
 func (x *Index) Len() int { return x.used }
 
-// Hash mixes a name and the number of what it belongs to. The seed is the process's
-// own, so that nobody can choose names that collide; nothing visible depends on it.
+// Hash mixes a name with the number of whatever the name belongs to. The seed is
+// random per process, so nobody can choose names that collide; nothing visible
+// depends on it.
 func (x *Index) Hash(of uint32, name string) uint64 {
 	h := maphash.String(x.seed, name) ^ uint64(of)*0x9e3779b97f4a7c15
 	h ^= h >> 29
@@ -40,8 +41,8 @@ func (x *Index) Hash(of uint32, name string) uint64 {
 
 func (x *Index) shard(hash uint64) *shard { return &x.shards[hash%indexShards] }
 
-// home is where a hash belongs among so many slots. Only the upper 32 bits
-// count, since only they are kept.
+// home returns the slot where a hash belongs. Only the upper 32 bits count,
+// because only they are stored.
 func home(hash uint64, slots int) int { return int((hash >> 32) * uint64(slots) >> 32) }
 
 // after is the slot after i.
@@ -52,7 +53,7 @@ func (s *shard) after(i int) int {
 	return i
 }
 
-// Find returns the record with a hash that is the one looked for; false if there is none.
+// Find returns the record with this hash for which is returns true; false if there is none.
 func (x *Index) Find(hash uint64, is func(id uint32) bool) (uint32, bool) {
 	s := x.shard(hash)
 	if s.used == 0 {
@@ -66,8 +67,8 @@ func (x *Index) Find(hash uint64, is func(id uint32) bool) (uint32, bool) {
 	return 0, false
 }
 
-// Touch brings the places of hashes near to the processor, all at one time. What it returns means
-// nothing, and is there for the compiler.
+// Touch loads the slots of hashes into the processor's cache, all at once. The result has no
+// meaning; it keeps the compiler from removing the loads.
 func (x *Index) Touch(hashes []uint64) (sum uint64) {
 	for _, hash := range hashes {
 		if s := x.shard(hash); len(s.slots) > 0 {
@@ -77,11 +78,12 @@ func (x *Index) Touch(hashes []uint64) (sum uint64) {
 	return sum
 }
 
-// likelySlots is how many slots Likely looks at for a hash: those of one that is not there may be
-// many.
+// likelySlots is how many slots Likely looks at for a hash. A search for a hash that is not there
+// could otherwise be long.
 const likelySlots = 8
 
-// Likely appends the first record of each hash that has one with its kept part, if that is not far.
+// Likely appends, for each hash, the first record whose stored hash bits match, if it is within
+// likelySlots.
 func (x *Index) Likely(hashes []uint64, ids []uint32) []uint32 {
 	for _, hash := range hashes {
 		s := x.shard(hash)
@@ -103,7 +105,7 @@ func (x *Index) Likely(hashes []uint64, ids []uint32) []uint32 {
 	return ids
 }
 
-// Put adds a record that is not there yet, by its hash.
+// Put adds a record under its hash. The record must not be in the index yet.
 func (x *Index) Put(hash uint64, id uint32) {
 	s := x.shard(hash)
 	if 8*(s.used+1) > 7*len(s.slots) {
@@ -122,9 +124,9 @@ func (s *shard) place(slot uint64) {
 	s.slots[i] = slot
 }
 
-// Reserve makes space for so many records in all, so that the index does not grow on the way to
-// them, but for one time in thousands: the hash does not divide them evenly, and a shard has space
-// for five standard deviations more than its part. It never shrinks.
+// Reserve makes space for a total number of records, so the index does not grow before it has as
+// many. The hash does not divide them evenly: a shard has space for five standard deviations more
+// than its share, which fails one time in thousands. The index never shrinks.
 func (x *Index) Reserve(records int) {
 	each := records / indexShards
 	each += 5 * (int(math.Sqrt(float64(each))) + 1)
@@ -147,8 +149,8 @@ func (s *shard) resize(slots int) {
 	}
 }
 
-// Remove takes out a record that is there and closes the gap, so that no tombstones
-// lengthen later searches.
+// Remove removes a record, which must be there, and closes the gap, so no
+// tombstones lengthen later searches.
 func (x *Index) Remove(hash uint64, id uint32) {
 	s := x.shard(hash)
 	n := len(s.slots)
@@ -162,7 +164,7 @@ func (x *Index) Remove(hash uint64, id uint32) {
 	s.used--
 	x.used--
 	for j := s.after(i); s.slots[j] != 0; j = s.after(j) {
-		// What lies after the gap may fill it unless its home is after it, too.
+		// A record after the gap may fill it unless its home is after the gap, too.
 		if (j-home(s.slots[j], n)+n)%n >= (j-i+n)%n {
 			s.slots[i] = s.slots[j]
 			i = j

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Records come and go at random, few of them with one hash, and all are found, and no others.
+// Records are added and removed at random, some with equal hashes. Exactly those in the index are
+// found.
 func TestIndexEqualsItsModel(t *testing.T) {
 	for seed := range uint64(4) {
 		random := rand.New(rand.NewPCG(seed, 5))
@@ -48,8 +49,8 @@ func TestIndexEqualsItsModel(t *testing.T) {
 	}
 }
 
-// An index that was told how many records come does not grow on the way to them. The hashes are a
-// generator's: those of names have another seed in each process, and one in thousands may grow.
+// An index with reserved space does not grow. The hashes come from a generator with a fixed seed,
+// because with the random seed of each process one run in thousands may grow.
 func TestReservedIndexDoesNotGrow(t *testing.T) {
 	for _, c := range []struct{ records, seeds int }{{1, 1000}, {1000, 300}, {100_000, 30}} {
 		for seed := range c.seeds {
@@ -73,7 +74,8 @@ func TestReservedIndexDoesNotGrow(t *testing.T) {
 	}
 }
 
-// A pointer to a record stays good while others come, and what was returned comes again, empty.
+// A pointer to a record stays valid while others are added, and a returned record is reused,
+// zeroed.
 func TestRecordsDoNotMove(t *testing.T) {
 	var s Slab[[3]int]
 	first := s.Take()
@@ -92,8 +94,8 @@ func TestRecordsDoNotMove(t *testing.T) {
 	}
 }
 
-// What Likely gives is in the index under the hash, and it gives nearly all; of those that are not
-// there it gives none.
+// Every record that Likely returns is in the index under its hash. It returns nearly all of those
+// asked for, and none for hashes that are not there.
 func TestLikelyGivesWhatIsThere(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	x, hashes, others := NewIndex(), []uint64{}, []uint64{}
@@ -120,7 +122,7 @@ func TestLikelyGivesWhatIsThere(t *testing.T) {
 	}
 }
 
-// Likely looks at a few slots, however many records stand in a row.
+// Likely looks at a few slots, however many records are in a row.
 func TestLikelyLooksAtFewSlots(t *testing.T) {
 	x, hashes := NewIndex(), []uint64{}
 	x.Reserve(10_000)

@@ -5,7 +5,7 @@ import "encoding/binary"
 // The lists of the arena's runs. A link is the number of a run's first granule plus 1;
 // 0 is none.
 
-// run is the first granule of one, to be read and written.
+// run is the first granule of a run.
 type run []byte
 
 func (a *Arena) run(block uint32) run { return a.Bytes(block, granule) }
@@ -19,11 +19,11 @@ func (r run) setPrev(link uint32)   { binary.LittleEndian.PutUint32(r[4:], link)
 func (r run) setLength(n uint32)    { binary.LittleEndian.PutUint32(r[8:], n) }
 func (r run) setLengthEnd(n uint32) { binary.LittleEndian.PutUint32(r[12:], n) }
 
-// lengthEnd is the length of the run that has its last granule here.
+// lengthEnd returns the length of the run whose last granule this is.
 func (r run) lengthEnd() uint32 { return binary.LittleEndian.Uint32(r[12:]) }
 
-// putRun puts granules that are not handed out at the head of the list for them. Neither
-// neighbor is a run.
+// putRun puts free granules, as one run, at the head of their list. Neither neighbor may
+// be a run.
 func (a *Arena) putRun(block, length uint32) {
 	list := listOf(length)
 	r := a.run(block)
@@ -62,7 +62,7 @@ func (a *Arena) takeRun(block uint32) (length uint32) {
 	return length
 }
 
-// setEnds notes that a run begins and ends here, or does no more.
+// setEnds marks or unmarks the first and the last granule of a run.
 func (a *Arena) setEnds(block, length uint32, on bool) {
 	ends := a.chunks[block/chunkBlocks].ends
 	for _, at := range [2]uint32{block % chunkBlocks, (block + length - 1) % chunkBlocks} {

@@ -3,20 +3,20 @@ package compact
 // chunkRecords is how many records one chunk of a slab holds.
 const chunkRecords = 512
 
-// Slab holds records in chunks that never move, so that a pointer to a record
-// stays good while the slab grows. Record 0 is never used: 0 says "none". The zero
+// Slab holds records in chunks that never move, so a pointer to a record stays
+// valid while the slab grows. Record 0 is never used: 0 means "none". The zero
 // value is empty.
 type Slab[T any] struct {
 	chunks []*[chunkRecords]T
-	fresh  uint32   // last record ever taken
+	fresh  uint32   // highest record ever taken
 	idle   []uint32 // returned records
 	used   int
 }
 
-// At returns a record that was taken.
+// At returns a record, which must have been taken.
 func (s *Slab[T]) At(id uint32) *T { return &s.chunks[id/chunkRecords][id%chunkRecords] }
 
-// Len is how many records are taken.
+// Len returns how many records are taken.
 func (s *Slab[T]) Len() int { return s.used }
 
 // Take returns a zeroed record.
@@ -34,7 +34,7 @@ func (s *Slab[T]) Take() uint32 {
 	return s.fresh
 }
 
-// Give takes a record back.
+// Give returns a record to the slab.
 func (s *Slab[T]) Give(id uint32) {
 	s.used--
 	var zero T

@@ -15,13 +15,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// replayed keeps what a log gives, and fails at one record.
+// replayed keeps what a log yields, and fails at one record.
 type replayed struct {
 	snap.Discard
 	all    []string
 	failAt int
-	told   []zk.Zxid // ahead, and not replayed yet
-	knew   int       // of those that came, how many it was told of
+	told   []zk.Zxid // announced, and not replayed yet
+	knew   int       // how many of the records were announced
 	gap    bool
 }
 
@@ -29,7 +29,7 @@ var errReplay = errors.New("this record is refused")
 
 func (r *replayed) Ahead(next []txnlog.Record) int {
 	next = next[:min(len(next), 1+len(r.all)%40)]
-	r.gap = r.gap || len(r.told) > 0 // told of more before these were replayed
+	r.gap = r.gap || len(r.told) > 0 // more were announced before these were replayed
 	for i := range next {
 		if _, _, _, err := txn.Decode(next[i].Payload); err == nil {
 			r.told = append(r.told, next[i].Zxid)
@@ -51,8 +51,8 @@ func (r *replayed) Replay(zxid zk.Zxid, payload []byte) error {
 	return err
 }
 
-// A log that is read beside gives what it gives on one goroutine: records of all lengths, an
-// error of the target, a damaged record, and an end that is torn.
+// A log that is read with two goroutines yields the same as with one: records of all lengths,
+// an error of the target, a damaged record, and a torn end.
 func TestReplayBesideIsTheSame(t *testing.T) {
 	const records = 3000
 	recover := func(disk *vfs.Mem, failAt int, beside func(func())) (string, error) {
@@ -134,7 +134,8 @@ type counts struct {
 
 func (c *counts) Replay(zk.Zxid, []byte) error { c.n++; return nil }
 
-// What is handed over is used again: a replay takes memory for some parts of the log, not for all of it.
+// The buffers that are passed between the goroutines are reused: a replay takes memory for some
+// parts of the log, not for all of it.
 func TestRecordsAreHandedOverInTheSameParts(t *testing.T) {
 	const records = 30_000
 	disk := vfs.NewMem()
@@ -170,7 +171,7 @@ func TestRecordsAreHandedOverInTheSameParts(t *testing.T) {
 		return after.TotalAlloc - before.TotalAlloc
 	}
 	alone, beside := allocated(nil), allocated(func(f func()) { go f() })
-	const parts = 4 << 20 // four of them, and what they have grown from
+	const parts = 4 << 20 // four parts, and the smaller buffers that they have grown from
 	if beside > alone+parts {
 		t.Errorf("%d KiB, and %d KiB on one goroutine", beside>>10, alone>>10)
 	}

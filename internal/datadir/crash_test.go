@@ -10,16 +10,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// life is a server's use of its directory: a run of batches with snapshots,
-// rolls, purges, epochs and a truncation, and what must hold of it at any time.
+// life is a server's use of its directory: a run of batches with snapshots, rolls, purges,
+// epochs and a truncation, and what must be true at any time.
 type life struct {
 	disk    *vfs.Mem // behind the faults
 	fs      vfs.FS
 	history []zk.Zxid // given to the log, in order
 	acked   zk.Zxid   // synced
-	lowest  zk.Zxid   // what a truncation that is under way may take back
+	lowest  zk.Zxid   // as far as a truncation that is under way may go
 	epochs  Epochs    // noted
-	full    bool      // the disk was, for a moment: where the log is need not be noted
+	full    bool      // the disk was full for a moment: where the log is need not be noted
 }
 
 func (l *life) run() error {
@@ -104,8 +104,8 @@ func (l *life) truncate(s *Store, log *txnlog.Log, last zk.Zxid) (*txnlog.Log, e
 	return s.OpenLog(last)
 }
 
-// checkElsewhere starts with a dataLogDir that is not the log's: that is refused, unless
-// the snapshots alone have all that was acknowledged (datadir-S6).
+// checkElsewhere starts with a dataLogDir that is not the log's. That is refused, unless the
+// snapshots alone have everything that was acknowledged (datadir-S6).
 func (l *life) checkElsewhere(disk *vfs.Mem) error {
 	for _, logDir := range []string{"", "srv/other"} {
 		options := Options{DataDir: "srv/data", LogDir: logDir, Number: numbers()}
@@ -179,8 +179,8 @@ func TestCrashAtEveryOperationIsRecovered(t *testing.T) {
 				t.Fatalf("crash %d before %s, %d %% kept: %v", crashes, op, keep, err)
 			}
 		}
-		// The process is killed, the next one starts, and only then the power
-		// goes: what the second one gave out must be durable by then.
+		// The process is killed, the next one starts, and only then the power fails: what the
+		// second process returned must be durable by then.
 		if err := l.check(l.disk.KillClone()); err != nil {
 			t.Fatalf("killed before %s: %v", op, err)
 		}
@@ -190,8 +190,8 @@ func TestCrashAtEveryOperationIsRecovered(t *testing.T) {
 	t.Logf("%d crashes", crashes)
 }
 
-// Every operation fails once, with a full disk or a broken one; the server stops
-// where it is and starts again from what the disk then has.
+// Every operation fails once, with a full disk or a broken one. The server stops where it is
+// and starts again from what the disk has then.
 func TestFailureOfEveryOperationIsRecovered(t *testing.T) {
 	for _, fault := range []error{vfs.ErrNoSpace, errors.New("input/output error")} {
 		for fail := 1; ; fail++ {

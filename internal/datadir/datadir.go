@@ -1,19 +1,18 @@
-// Package datadir is what a server has on disk: snapshots, transaction log and
-// epoch files, in ZooKeeper's layout, and how a server comes back from them.
+// Package datadir manages what a server has on disk, which is snapshots, the transaction log
+// and epoch files in ZooKeeper's layout, and recovers a server from it.
 //
-// In go the directories of a configuration and the requests of the server above:
-// recover, open the log, take a snapshot, promise an epoch, truncate, purge. Out
-// comes the state that was durable, or a refusal that says what is wrong and
-// what to do.
+// A Store takes the directories of a configuration and the requests of the server above it:
+// recover, open the log, take a snapshot, promise an epoch, truncate, purge. Recovery returns
+// the state that was durable, or a refusal that says what is wrong and what to do.
 //
 // What always holds, by number, so that code and tests can name it:
 //
-//	datadir-S1  Recovery gives the newest snapshot that loads whole, and after
+//	datadir-S1  Recovery returns the newest snapshot that loads whole, and after
 //	            it the log without a gap. Where that is not possible it refuses;
-//	            it never gives less than was acknowledged without saying so.
+//	            it never returns less than was acknowledged without saying so.
 //	datadir-S2  A directory that this package wrote is never refused, wherever
 //	            the machine stopped.
-//	datadir-S3  Recovery ends with what it gave being durable: a torn end is
+//	datadir-S3  When recovery ends, what it returned is durable: a torn end is
 //	            truncated, and what a killed process left in memory is synced.
 //	datadir-S4  Epochs never fall. They are on disk before the call returns.
 //	datadir-S5  Purge deletes nothing that the oldest of the kept snapshots,
@@ -21,13 +20,13 @@
 //	            of anything.
 //	datadir-S6  Snapshots whose log is in a directory of its own are recovered with
 //	            that log or not at all, whatever dataLogDir says.
-//	datadir-S7  A leader's state takes the place of what was here wholly or not at
-//	            all: what comes after it never stands beside a log that ends before it.
+//	datadir-S7  A leader's state replaces what was here completely or not at all:
+//	            what follows it is never kept beside a log that ends before it.
 //	datadir-S8  A history that no ensemble ever had is not given up for a leader's.
 //
-// A Store holds no transaction and no tree. It starts no goroutine and reads no
-// clock; the disk goroutine and a snapshot goroutine of the server may use it at
-// once as far as the methods say so.
+// A Store holds no transaction and no tree. It starts no goroutine and reads no clock. The
+// server's disk goroutine and its snapshot goroutine may use it at the same time, as far as the
+// methods say so.
 package datadir
 
 import (
@@ -45,12 +44,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// versionDir is the directory of ZooKeeper's present format, inside the
-// configured ones.
+// versionDir is the directory of ZooKeeper's present format, inside the configured directories.
 const versionDir = "version-2"
 
-// Options name the directories and say how to treat them. Only DataDir is
-// required; the zero value of the rest is ZooKeeper's default.
+// Options name the directories and say how to treat them. Only DataDir is required; the zero
+// values of the others are ZooKeeper's defaults.
 type Options struct {
 	DataDir string // snapshots, epoch files, myid
 	LogDir  string // transaction logs (dataLogDir); empty: DataDir
@@ -59,22 +57,23 @@ type Options struct {
 	Compression    snap.Compression // of new snapshots
 	BufferBytesMax int              // longest path or data accepted from a snapshot; 0: the default
 
-	// Beside runs a function on a goroutine of its own: one that reads and verifies what a
-	// recovery loads, while the caller's gives it to the Target. nil has one do both.
+	// Beside runs a function on a goroutine of its own. Recovery reads and verifies its files
+	// there, while the caller's goroutine passes the content to the Target. With nil one
+	// goroutine does both.
 	Beside func(func())
 
-	// Number gives a number that no other directory has, to know that of the log by. It is
-	// asked where LogDir is another directory, or another one than before; nil notes none
-	// (datadir-S6).
+	// Number returns a number that no other directory has, by which the log's directory is
+	// recognized. It is called if LogDir is a directory of its own, or differs from the last
+	// one. With nil no number is noted (datadir-S6).
 	Number func() string
 
 	NoCreateDirs bool // zookeeper.datadir.autocreate=false: refuse a missing directory
-	NoCreateDB   bool // zookeeper.db.autocreate=false: of an ensemble: an empty directory may not vote without the file "initialize"
-	Alone        bool // the server is of no ensemble: nobody has the history if this directory has not
+	NoCreateDB   bool // zookeeper.db.autocreate=false, in an ensemble: a server with an empty directory may not vote without the file "initialize"
+	Alone        bool // the server belongs to no ensemble: nobody else has the history if this directory does not
 	TrustEmpty   bool // zookeeper.snapshot.trust.empty: accept a log without any snapshot
 }
 
-// Directories are the two in which the files are.
+// Directories returns the two directories that contain the files.
 func (o Options) Directories() (snapshots, logs string) {
 	s := newStore(nil, o)
 	return s.snapDir, s.logDir
@@ -92,20 +91,20 @@ type Store struct {
 	madeEpochs string // see MadeEpochsText
 	logAlone   bool   // history without a snapshot was accepted (TrustEmpty)
 
-	// changing is held while files get or lose their names, but for those of the
-	// log in use; history counts how often what was there was given up.
+	// changing is held while files are given or lose their names, except those of the log in
+	// use. history counts how often the present history was given up.
 	changing sync.Mutex
 	history  int
 
 	verified struct {
 		sync.Mutex
-		files     map[string]verified // snapshots that were read whole, by name
-		forgotten int                 // how often one was taken out
+		files     map[string]verified // snapshots that were read completely, by name
+		forgotten int                 // how often one was removed
 	}
 }
 
-// Open checks and locks the directories, making them when they are missing, and
-// removes what an unfinished snapshot left.
+// Open checks and locks the directories, creates them if they are missing, and removes what an
+// unfinished snapshot left.
 func Open(fsys vfs.FS, options Options) (*Store, error) {
 	s := newStore(fsys, options)
 	if err := s.checkLogDir(); err != nil {
@@ -142,7 +141,7 @@ func newStore(fsys vfs.FS, options Options) *Store {
 	return s
 }
 
-// Close frees the directories.
+// Close unlocks the directories.
 func (s *Store) Close() error {
 	var first error
 	for _, lock := range s.locks {
@@ -154,13 +153,13 @@ func (s *Store) Close() error {
 	return first
 }
 
-// SnapDir is where the snapshots and epoch files are.
+// SnapDir returns the directory of the snapshots and epoch files.
 func (s *Store) SnapDir() string { return s.snapDir }
 
-// LogDir is where the transaction log is.
+// LogDir returns the directory of the transaction log.
 func (s *Store) LogDir() string { return s.logDir }
 
-// dirs are the directories with a version, once each.
+// dirs returns the directories of this version, each once.
 func (s *Store) dirs() []string {
 	if s.snapDir == s.logDir {
 		return []string{s.snapDir}
@@ -168,7 +167,7 @@ func (s *Store) dirs() []string {
 	return []string{s.snapDir, s.logDir}
 }
 
-// ensure makes dir, unless that is forbidden.
+// ensure creates dir, unless that is forbidden.
 func (s *Store) ensure(dir string) error {
 	found, err := vfs.Exists(s.fs, dir)
 	switch {
@@ -184,8 +183,8 @@ func (s *Store) ensure(dir string) error {
 	return nil
 }
 
-// checkNotExchanged refuses directories that were exchanged in the
-// configuration: the server would start with part of its data (ZOOKEEPER-2967).
+// checkNotExchanged refuses directories that were swapped in the configuration: the server
+// would start with only a part of its data (ZOOKEEPER-2967).
 func (s *Store) checkNotExchanged() error {
 	if s.snapDir == s.logDir {
 		return nil
@@ -205,7 +204,7 @@ func (s *Store) checkNotExchanged() error {
 	return nil
 }
 
-// firstNamed is the first name in dir that begins with prefix, or "".
+// firstNamed returns the first name in dir that begins with prefix, or "".
 func (s *Store) firstNamed(dir, prefix string) (string, error) {
 	names, err := s.fs.List(dir)
 	if err != nil {
@@ -238,7 +237,7 @@ func (s *Store) lock() error {
 	return nil
 }
 
-// There fails if a name of the directories does not lead to those that were opened any more.
+// There returns an error if the name of a directory no longer leads to the one that was opened.
 func (s *Store) There() error {
 	for i, lock := range s.locks {
 		if err := vfs.Leads(s.dirs()[i], lock); err != nil {
@@ -264,9 +263,9 @@ func (s *Store) removeTemps() error {
 	return nil
 }
 
-// OpenLog opens the transaction log for records after last, the end of the
-// recovered history. A new history needs its first snapshot before: a log
-// without one is refused at the next start.
+// OpenLog opens the transaction log for records after last, the end of the recovered history. A
+// new history needs its first snapshot before that, because the next start refuses a log
+// without one.
 func (s *Store) OpenLog(last zk.Zxid) (*txnlog.Log, error) {
 	files, err := snap.Files(s.fs, s.snapDir)
 	if err != nil {
@@ -278,8 +277,8 @@ func (s *Store) OpenLog(last zk.Zxid) (*txnlog.Log, error) {
 	return txnlog.Open(s.fs, s.logDir, last, s.options.Log)
 }
 
-// ReadLog reads the records after after, without a gap, for a learner that is
-// to be synchronized. Records that are being written may or may not be seen.
+// ReadLog reads the records after after, without a gap, for a learner that has to be
+// synchronized. Records that are being written may or may not be included.
 func (s *Store) ReadLog(after zk.Zxid) (*txnlog.Reader, error) {
 	files, err := snap.Files(s.fs, s.snapDir)
 	if err != nil {
@@ -292,7 +291,7 @@ func (s *Store) ReadLog(after zk.Zxid) (*txnlog.Reader, error) {
 	return txnlog.NewReader(s.fs, s.logDir, after, options)
 }
 
-// SnapshotWriter writes one snapshot of the history that was there when it began.
+// SnapshotWriter writes one snapshot of the history that existed when it began.
 type SnapshotWriter struct {
 	*snap.Writer
 	store    *Store
@@ -300,7 +299,7 @@ type SnapshotWriter struct {
 	replaces bool
 }
 
-// NewSnapshot begins a snapshot of zxid. It may be written beside everything else.
+// NewSnapshot begins a snapshot of zxid. It may be written concurrently with everything else.
 func (s *Store) NewSnapshot(zxid zk.Zxid) (*SnapshotWriter, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -311,12 +310,12 @@ func (s *Store) NewSnapshot(zxid zk.Zxid) (*SnapshotWriter, error) {
 	return &SnapshotWriter{Writer: w, store: s, history: s.history}, nil
 }
 
-// ErrGivenUp is the error of a snapshot whose history was truncated or replaced while it
-// was written.
+// ErrGivenUp is the error of a snapshot whose history was truncated or replaced while it was
+// written.
 var ErrGivenUp = errors.New("the history of the snapshot was given up")
 
-// Commit makes the snapshot durable and gives it its name, unless its history is
-// not that of the directory any more: it would bring back what was given up.
+// Commit makes the snapshot durable and gives it its name, unless its history is no longer that
+// of the directory: it would bring back what was given up.
 func (w *SnapshotWriter) Commit() error {
 	if err := w.Writer.Finish(); err != nil {
 		return err

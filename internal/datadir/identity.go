@@ -11,11 +11,11 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// smallFileBytes is more than any of the small text files may have.
+// smallFileBytes is larger than any of the small text files may be.
 const smallFileBytes = 1 << 10
 
-// MyID reads the number of this server in its ensemble from dataDir/myid. Found
-// is false when there is no such file, as for a standalone server.
+// MyID reads the number of this server in its ensemble from dataDir/myid. found is false if
+// there is no such file, as for a standalone server.
 func MyID(fsys vfs.FS, dataDir string) (id int64, found bool, err error) {
 	name := filepath.Join(dataDir, "myid")
 	id, _, err = readNumber(fsys, name)
@@ -28,8 +28,8 @@ func MyID(fsys vfs.FS, dataDir string) (id int64, found bool, err error) {
 	return id, err == nil, err
 }
 
-// readNumber reads the decimal number in the first line of a small file, and what
-// comes below it.
+// readNumber reads the decimal number in the first line of a small file, and what follows that
+// line.
 func readNumber(fsys vfs.FS, name string) (number int64, rest string, err error) {
 	content, err := vfs.ReadFile(fsys, name, smallFileBytes)
 	if err != nil {
@@ -47,17 +47,17 @@ func readNumber(fsys vfs.FS, name string) (number int64, rest string, err error)
 }
 
 // initializeName marks a directory that may begin a new history although
-// zookeeper.db.autocreate=false. It stands beside version-2 of the logs.
+// zookeeper.db.autocreate=false. It is in the same directory as version-2 of the logs.
 const initializeName = "initialize"
 
-// mayBegin reports whether the mark is there.
+// mayBegin reports whether the mark exists.
 func (s *Store) mayBegin() (bool, error) {
 	return vfs.Exists(s.fs, filepath.Join(s.options.LogDir, initializeName))
 }
 
-// takeInitialize reports whether the mark is there and removes it: it counts for one start,
-// as with ZooKeeper, whatever that finds. One that stayed beside a history would let this
-// server vote when it has lost its disk.
+// takeInitialize reports whether the mark exists, and removes it: it counts for one start, as
+// with ZooKeeper, whatever that start finds. If it stayed beside a history, this server could
+// vote after it had lost its disk.
 func (s *Store) takeInitialize() (bool, error) {
 	found, err := s.mayBegin()
 	if err != nil || !found {

@@ -9,20 +9,22 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The notes beside the log: what the digests of its transactions have told, and whose it is. Each is a
-// zxid, in hexadecimal, with a line for those who look into the file.
+// The notes beside the log: what the digests of its transactions have shown, and to whom it
+// belongs. Each is a zxid in hexadecimal, followed by a line for people who look into the file.
 const (
-	// gapName notes up to where the log lacks a record. A start that replays the log finds
-	// that by the digests, and one that begins with a later snapshot does not; the log is
-	// never to be sent to a learner from before it.
+	// gapName notes up to where the log lacks a record. A start that replays the log finds that
+	// by the digests, but one that begins with a later snapshot does not. The log must never be
+	// sent to a learner from before the gap.
 	gapName = "gap"
-	// differsName notes from where on, while the server ran and its log was whole, the digests
-	// were not those of its tree: this tree is wrong, or that of the leader that worked them out.
-	// A start that finds the same differences, and no earlier ones, has learned nothing of its disk.
+	// differsName notes the zxid from which on the digests were not those of this server's tree
+	// while the server ran and its log was whole. Either this tree is wrong, or that of the
+	// leader that computed the digests. A start that finds the same differences, and no earlier
+	// ones, has learned nothing about its disk.
 	differsName = "differs"
-	// aloneName notes where a history ended that no ensemble had: it has no epoch files. An
-	// ensemble whose leader has not got it was begun without it, by new servers alone. That this
-	// server has begun an epoch itself says nothing: the others may not have got its history.
+	// aloneName notes the end of a history that no ensemble had: it has no epoch files. An
+	// ensemble whose leader lacks this history was begun without it, by new servers alone. The
+	// note stays when this server begins an epoch itself, because the other servers may not
+	// have received its history.
 	aloneName = "alone"
 )
 
@@ -31,11 +33,11 @@ func (s *Store) NoteGap(zxid zk.Zxid) error {
 	return s.note(gapName, zxid, "The log lacks a record before this zxid: no learner is sent it from before.")
 }
 
-// Gap returns the zxid that was noted last, 0 for none.
+// Gap returns the zxid of the last NoteGap; 0 for none.
 func (s *Store) Gap() (zk.Zxid, error) { return s.noted(gapName) }
 
 // NoteDiffers notes, durably, that the digests of a leader differ from the tree's from a zxid
-// on; zxid 0: that they do no more.
+// on; with zxid 0, that they no longer do.
 func (s *Store) NoteDiffers(zxid zk.Zxid) error {
 	if zxid == 0 {
 		return s.dropNote(differsName)
@@ -43,11 +45,12 @@ func (s *Store) NoteDiffers(zxid zk.Zxid) error {
 	return s.note(differsName, zxid, "From this zxid on the digests were not those of the tree, and the log was whole.")
 }
 
-// Differs returns the zxid that was noted last, 0 for none.
+// Differs returns the zxid of the last NoteDiffers; 0 for none.
 func (s *Store) Differs() (zk.Zxid, error) { return s.noted(differsName) }
 
-// noteAlone notes where a history ends that has no epoch files. What was restored has no transaction
-// yet, and what waits for the history of its ensemble is no history of its own.
+// noteAlone notes the end of a history that has no epoch files. A restored history has no
+// transaction yet, and a server that waits for the history of its ensemble has no history of
+// its own: neither is noted.
 func (s *Store) noteAlone(last zk.Zxid) error {
 	marked, _, err := s.isRejoining()
 	if err != nil || marked || last.Counter() == 0 {
@@ -56,18 +59,18 @@ func (s *Store) noteAlone(last zk.Zxid) error {
 	return s.note(aloneName, last, "Up to this zxid the history is of a server that was alone: it is given up for no leader's.")
 }
 
-// Alone reports whether that is noted.
+// Alone reports whether such a history is noted.
 func (s *Store) Alone() (bool, error) { return vfs.Exists(s.fs, filepath.Join(s.logDir, aloneName)) }
 
 // EndAlone notes that a quorum of an ensemble has the history.
 func (s *Store) EndAlone() error { return s.dropNote(aloneName) }
 
-// MayGiveUp returns an error if a leader would have what comes after a zxid given up, of a history
-// up to end, and that is of a history that no ensemble ever had: it may be all there is of it
-// (datadir-S8).
+// MayGiveUp returns an error if a leader demands to give up what comes after a zxid, of a
+// history up to end, and that belongs to a history that no ensemble ever had: this may be the
+// only copy of it (datadir-S8).
 func (s *Store) MayGiveUp(after, end zk.Zxid) error {
 	last, err := s.noted(aloneName)
-	if err == nil && last > after && end.Epoch() <= last.Epoch() { // else a leader has gone on with it
+	if err == nil && last > after && end.Epoch() <= last.Epoch() { // otherwise a leader has continued this history
 		err = fmt.Errorf("%s: this server was alone with a history up to %s, and its leader has another one, because the ensemble was begun "+
 			"without it. Nothing was given up. To keep this history, stop the others, move their directories away, except myid, and start "+
 			"this server with so few of them that none leads without it; to give it up, move this directory away, except myid",
@@ -104,7 +107,7 @@ func (s *Store) dropNote(name string) error {
 	return err
 }
 
-// dropNotes removes the notes, with the log that they are of.
+// dropNotes removes the notes together with the log that they describe.
 func (s *Store) dropNotes() error {
 	if err := s.dropNote(differsName); err != nil {
 		return err

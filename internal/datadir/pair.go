@@ -10,36 +10,37 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// Where the log has a directory of its own, only the configuration says which. If
-// that line is lost, or the log's volume is not mounted, a start would find the
-// snapshots alone and take them for the whole history. So both directories keep one
-// number: the snapshots' in logAtName, with the path for people, the log's in
-// logIDName. Paths are not compared: both may move, or be copied to another machine. But
-// a log that is found in another place gets another number: what a copy has left in the
-// old place is the log no more, though a start with it would find no fault. Until the
-// snapshots have the new number the log has both, the one before in the second line.
+// If the log has a directory of its own, only the configuration says which one. If that line is
+// lost, or the log's volume is not mounted, a start would find the snapshots alone and take
+// them for the whole history. So both directories keep the same number: the directory of the
+// snapshots in logAtName, with the path for people, and that of the log in logIDName.
 //
-// Directories without logAtName, as ZooKeeper and older versions of this program leave
-// them, are taken as they are and get both files once they have been recovered, that
-// of the log first: where it is alone, nothing has been noted. ZooKeeper ignores both.
-// Where all is in one directory there is neither, for what is in it cannot part.
+// Paths are not compared, because both directories may move, or be copied to another machine.
+// But a log that is found in another place gets a new number: a copy left in the old place is
+// no longer the log, although a start with it would find no fault. Until the snapshots have the
+// new number, the log has both, the earlier one in the second line.
+//
+// Directories without logAtName, as ZooKeeper and older versions of this program leave them,
+// are accepted as they are. They get both files once they have been recovered, that of the log
+// first: as long as only that one exists, nothing has been noted. ZooKeeper ignores both files.
+// If everything is in one directory there is neither, because its content cannot be separated.
 const (
 	logAtName = "log-at" // beside the snapshots
 	logIDName = "log-id" // beside the log
 )
 
-// pairFileBytes is more than a number and the longest path.
+// pairFileBytes is larger than a number and the longest path.
 const pairFileBytes = 16 << 10
 
-// LogElsewhere is why a directory is refused whose log is in another one than the
-// configuration says: nothing of it is damaged.
+// LogElsewhere is the refusal of a directory whose log is in a different place than the
+// configuration says. Nothing is damaged.
 type LogElsewhere struct {
 	Mark string // full name of the file that says so
-	At   string // where the log was at the last start, its version-2
-	Not  string // where the configuration has it
+	At   string // where the log was at the last start, including version-2
+	Not  string // where the configuration says that the log is
 }
 
-// Error says what to do, from the best to the worst.
+// Error says what to do, from the best choice to the worst.
 func (e *LogElsewhere) Error() string {
 	return fmt.Sprintf("%s says that the log after these snapshots is in %s, and %s has no %s of the same number: a start would lose "+
 		"all since the last snapshot; set dataLogDir=%s, or mount its volume; if the log was moved, put its %s there with it; if it "+
@@ -47,14 +48,14 @@ func (e *LogElsewhere) Error() string {
 		"otherwise remove %s, which gives up what the log had", e.Mark, e.At, e.Not, logIDName, filepath.Dir(e.At), logIDName, e.Mark)
 }
 
-// CheckLogDir returns a LogElsewhere if a directory is not that of the log after the snapshots
-// in another one, both by their full names (datadir-S6).
+// CheckLogDir returns a LogElsewhere if a directory does not contain the log that belongs to
+// the snapshots in another directory; both are given by their full names (datadir-S6).
 func CheckLogDir(fsys vfs.FS, snapDir, logDir string) error {
 	return (&Store{fs: fsys, snapDir: snapDir, logDir: logDir}).checkLogDir()
 }
 
-// checkLogDir refuses a log directory that is not that of the snapshots (datadir-S6). It
-// changes nothing, and no directory need be there.
+// checkLogDir refuses a log directory that does not belong to the snapshots (datadir-S6). It
+// changes nothing, and the directories need not exist.
 func (s *Store) checkLogDir() error {
 	number, at, err := s.readLogAt()
 	if err != nil || number == "" {
@@ -67,9 +68,9 @@ func (s *Store) checkLogDir() error {
 	return err
 }
 
-// noteLogDir notes where the log is, unless that is noted. It may be called when what
-// was recovered is durable: directories that are refused may not belong together. A full
-// disk is no reason to refuse a start: the next one notes it.
+// noteLogDir notes where the log is, unless that is noted already. It may be called once what
+// was recovered is durable: directories that are refused may not belong together. A full disk
+// is no reason to refuse a start: the next start notes it.
 func (s *Store) noteLogDir() error {
 	number, at, err := s.readLogAt()
 	if err != nil || at == s.logDir || number == "" && (s.snapDir == s.logDir || s.options.Number == nil) {
@@ -93,8 +94,8 @@ func (s *Store) noteLogDir() error {
 	return nil
 }
 
-// logID is the number of the log's directory, which gets one if it has none. It is durable
-// then: one that a killed process has left may not be.
+// logID returns the number of the log's directory, and gives it one if it has none. It always
+// writes the number durably, because one that a killed process has left may not be durable.
 func (s *Store) logID() (string, error) {
 	id, _, err := readPairFile(s.fs, filepath.Join(s.logDir, logIDName))
 	if err != nil {
@@ -106,8 +107,8 @@ func (s *Store) logID() (string, error) {
 	return id, s.replacePairFile(s.logDir, logIDName, id+"\n")
 }
 
-// renumberLog gives the log's directory another number, durably, and returns it. The one
-// before counts as well.
+// renumberLog gives the log's directory a new number, durably, and returns it. The earlier
+// number remains valid too.
 func (s *Store) renumberLog(was string) (string, error) {
 	id := s.options.Number()
 	return id, s.replacePairFile(s.logDir, logIDName, id+"\n"+was+"\n")
@@ -118,7 +119,7 @@ func (s *Store) replacePairFile(dir, name, content string) error {
 	return vfs.ReplaceFile(s.fs, name, name+tempSuffix, []byte(content))
 }
 
-// readLogAt reads what is noted beside the snapshots, two empty texts for nothing.
+// readLogAt reads the note beside the snapshots; two empty texts if there is none.
 func (s *Store) readLogAt() (number, at string, err error) {
 	name := filepath.Join(s.snapDir, logAtName)
 	number, at, err = readPairFile(s.fs, name)
@@ -133,8 +134,8 @@ func (s *Store) readLogAt() (number, at string, err error) {
 	return "", "", err
 }
 
-// readPairFile returns the first line of a file and the rest, both without space
-// around; nothing if there is no such file.
+// readPairFile returns the first line of a file and the rest, both without surrounding space;
+// two empty texts if there is no such file.
 func readPairFile(fsys vfs.FS, name string) (first, rest string, err error) {
 	content, err := vfs.ReadFile(fsys, name, pairFileBytes)
 	if errors.Is(err, fs.ErrNotExist) {

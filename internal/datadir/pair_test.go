@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// numbers gives one after the other.
+// numbers returns a source of successive numbers.
 func numbers() func() string {
 	count := 0
 	return func() string { count++; return fmt.Sprint("number-", count) }
@@ -53,7 +53,7 @@ const (
 	logsVersion = "logs/version-2"
 )
 
-// Whatever dataLogDir says, the history up to 25 is there or the start is refused, with
+// Whatever dataLogDir says, either the history up to 25 is there, or the start is refused with
 // the place where the log was, and check says the same.
 func TestStartWithoutTheLogOfItsSnapshotsIsRefused(t *testing.T) {
 	other := func(t *testing.T, disk *vfs.Mem) { // the log of another server
@@ -100,8 +100,8 @@ func TestStartWithoutTheLogOfItsSnapshotsIsRefused(t *testing.T) {
 	}
 }
 
-// Both directories may go to other places, and another server's files, or none of this
-// project's, may be in them.
+// Both directories may be moved to other places, and these may contain another server's files,
+// or none of this project's.
 func TestSnapshotsAndTheirLogAreAtHomeAnywhere(t *testing.T) {
 	for _, test := range []struct {
 		name, dataDir, logDir string
@@ -153,13 +153,14 @@ func TestSnapshotsAndTheirLogAreAtHomeAnywhere(t *testing.T) {
 	}
 }
 
-// A log that was copied to another disk goes on there. With the line of before, the copy that
-// is left would give a history that ends where it was made, and nothing would be missed. A
-// crash while the log gets another number leaves one that is accepted.
+// A log that was copied to another disk continues there. With the old configuration line, the
+// copy that is left behind would yield a history that ends where the copy was made, and nothing
+// would be noticed. A crash while the log gets another number leaves a directory that is
+// accepted.
 func TestCopyOfTheLogThatIsLeftBehindIsRefused(t *testing.T) {
 	for crash := 0; ; crash++ {
 		disk, number := directory(t), numbers()
-		number() // that of the log
+		number() // the number of the log
 		move(t, disk, logsVersion, "fast/version-2", "")
 		copied := disk.KillClone()
 		changes, reached := 0, false
@@ -190,7 +191,7 @@ func TestCopyOfTheLogThatIsLeftBehindIsRefused(t *testing.T) {
 		must(t, appendAll(log, 26, 27))
 		must(t, errors.Join(log.Close(), s.Close()))
 
-		// What was left behind, as it was.
+		// The directory that was left behind, unchanged.
 		move(t, copied, "fast/version-2", logsVersion, "")
 		must(t, disk.MkdirAll(logsVersion))
 		names, err := copied.List(logsVersion)
@@ -213,7 +214,7 @@ func TestCopyOfTheLogThatIsLeftBehindIsRefused(t *testing.T) {
 	}
 }
 
-// A directory with all in it has no mark: it may get a dataLogDir, and its log.
+// A directory that contains everything has no mark: it may get a dataLogDir, with its log.
 func TestOneDirectoryIsNotMarked(t *testing.T) {
 	disk := vfs.NewMem()
 	_, err := recovered(disk, Options{DataDir: "data", Number: numbers()})
@@ -227,8 +228,8 @@ func TestOneDirectoryIsNotMarked(t *testing.T) {
 	must(t, err)
 }
 
-// Directories that do not go together are refused by what is in them; the right one
-// may be named after that.
+// Directories that do not belong together are refused because of their content; the right one
+// may be configured after that.
 func TestRefusedDirectoriesAreNotNotedAsOne(t *testing.T) {
 	disk := directory(t)
 	must(t, disk.Remove(filepath.Join(dataVersion, logAtName)))
@@ -254,7 +255,8 @@ func TestDamagedNoteOfTheLogIsRefused(t *testing.T) {
 	}
 }
 
-// A start on a full disk is not refused for the sake of the note; the next one makes it.
+// A start on a full disk is not refused only because the note cannot be written; the next start
+// writes it.
 func TestFullDiskNotesNothing(t *testing.T) {
 	for fail := 1; ; fail++ {
 		disk := directory(t)

@@ -10,17 +10,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Purged tells what Purge deleted, names without directories.
+// Purged lists what Purge deleted, as names without directories.
 type Purged struct {
 	Snapshots []string
 	Logs      []string
 }
 
-// Purge keeps the newest snapshots that are whole, keep of them and at least
-// one, and what is needed after the oldest of these (datadir-S5). Snapshots that
-// cannot be loaded do not count (ZOOKEEPER-3231). With fewer whole ones than
-// keep it deletes nothing. It reads each snapshot once to its end. It may run
-// beside the writing of logs and snapshots.
+// Purge keeps the newest whole snapshots, keep of them and at least one, and everything that is
+// needed after the oldest of these (datadir-S5). Snapshots that cannot be loaded do not count
+// (ZOOKEEPER-3231). With fewer whole ones than keep it deletes nothing. It reads each snapshot
+// once to its end. Logs and snapshots may be written meanwhile.
 func (s *Store) Purge(keep int) (Purged, error) {
 	var purged Purged
 	s.changing.Lock()
@@ -37,7 +36,7 @@ func (s *Store) Purge(keep int) (Purged, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	if history != s.history {
-		return purged, nil // it was looked at in vain
+		return purged, nil // the snapshots that were verified no longer count
 	}
 	limit := files[oldest].Zxid
 	if purged.Logs, err = txnlog.Purge(s.fs, s.logDir, limit); err != nil {
@@ -45,7 +44,7 @@ func (s *Store) Purge(keep int) (Purged, error) {
 	}
 	for i := len(files) - 1; i > oldest; i-- {
 		if files[i].Zxid == limit {
-			continue // another packing of the oldest kept
+			continue // the oldest kept snapshot with another compression
 		}
 		if err := s.fs.Remove(filepath.Join(s.snapDir, files[i].Name)); err != nil {
 			return purged, fmt.Errorf("purge: %w", err)
@@ -56,7 +55,8 @@ func (s *Store) Purge(keep int) (Purged, error) {
 	return purged, nil
 }
 
-// oldestKept is the index of the last of keep whole snapshots, newest first.
+// oldestKept returns the index of the last of keep whole snapshots, in files sorted newest
+// first.
 func (s *Store) oldestKept(files []snap.File, keep int) (index int, found bool) {
 	for i, file := range files {
 		if _, err := s.verify(file); err != nil {
@@ -69,8 +69,8 @@ func (s *Store) oldestKept(files []snap.File, keep int) (index int, found bool) 
 	return 0, false
 }
 
-// verify reads a snapshot whole, once for each file. It returns the last
-// zxid of which the snapshot may hold something.
+// verify reads a snapshot completely, once for each file. It returns the highest zxid of which
+// the snapshot may contain something.
 func (s *Store) verify(file snap.File) (end zk.Zxid, err error) {
 	size, err := s.size(file)
 	if err != nil {
@@ -90,19 +90,19 @@ func (s *Store) verify(file snap.File) (end zk.Zxid, err error) {
 	end = endOf(file, info)
 	s.verified.Lock()
 	defer s.verified.Unlock()
-	if forgotten == s.verified.forgotten { // else it may be another file by now
+	if forgotten == s.verified.forgotten { // otherwise it may be another file by now
 		s.verified.files[file.Name] = verified{size, end}
 	}
 	return end, nil
 }
 
-// verified is what is known of a snapshot that was read whole.
+// verified is what is known about a snapshot that was read completely.
 type verified struct {
 	size int64
 	end  zk.Zxid
 }
 
-// endOf is where a snapshot's writer stood when it ended.
+// endOf returns the last zxid that had been applied when a snapshot was finished.
 func endOf(file snap.File, info snap.Info) zk.Zxid { return max(file.Zxid, info.DigestZxid, info.Last) }
 
 func (s *Store) size(file snap.File) (int64, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// rejoining is a directory of a server that has lost its disk and has begun to
-// get its history again.
+// rejoining is the directory of a server that has lost its disk and has begun to get its
+// history back.
 func rejoining(t *testing.T) (*vfs.Mem, *Store) {
 	t.Helper()
 	disk := vfs.NewMem()
@@ -50,8 +50,8 @@ func recoverAgain(t *testing.T, disk *vfs.Mem) (*Store, *Recovered) {
 	return s, r
 }
 
-// A server that votes with the part of its history that had come when it lost
-// power would forget what it had acknowledged before its disk was lost.
+// If a server votes with the part of its history that had arrived when it lost power, it
+// forgets what it had acknowledged before its disk was lost.
 func TestServerThatLostItsDiskMayNotVoteBeforeItsHistoryIsWhole(t *testing.T) {
 	disk, _ := rejoining(t)
 	s, r := recoverAgain(t, disk)
@@ -89,8 +89,8 @@ func TestTheMarkOfABeginningEndsTheRejoining(t *testing.T) {
 	}
 }
 
-// A backup that is put back over the mark is no part of what has come: its epochs
-// were never promised here. It is refused, and nothing of it is touched.
+// A backup that is restored over the mark is no part of what has arrived: its epochs were never
+// promised here. It is refused, and nothing in it is changed.
 func TestABackupThatIsPutBackIsNotDeleted(t *testing.T) {
 	disk, s := rejoining(t)
 	must(t, s.Close())
@@ -120,9 +120,9 @@ func TestABackupThatIsPutBackIsNotDeleted(t *testing.T) {
 	}
 }
 
-// A disk that has not kept what it had said it had: what is missing was acknowledged, and a
-// server that voted with what is left would have a leader elected that never saw it. The start
-// may end anywhere, in the middle of noting that too.
+// A disk has not kept what it had reported as durable. What is missing was acknowledged, and a
+// server that voted with what is left would elect a leader that never saw it. The start may end
+// anywhere, even while it notes this.
 func TestServerWhoseLogLacksItsEndMayNotVoteBeforeItsHistoryIsWhole(t *testing.T) {
 	shortened := func() *vfs.Mem {
 		disk := directory(t)
@@ -133,7 +133,7 @@ func TestServerWhoseLogLacksItsEndMayNotVoteBeforeItsHistoryIsWhole(t *testing.T
 		must(t, f.Close())
 		noted, err := disk.OpenReadWrite("logs/version-2/" + txnlog.MarkName)
 		must(t, err)
-		must(t, noted.Sync()) // the operating system has written it by itself since
+		must(t, noted.Sync()) // the operating system has written it since
 		must(t, noted.Close())
 		must(t, disk.SyncDir("logs/version-2"))
 		return disk
@@ -167,7 +167,7 @@ func TestServerWhoseLogLacksItsEndMayNotVoteBeforeItsHistoryIsWhole(t *testing.T
 	_, err = s.LoadEpochs(r.Last)
 	must(t, err)
 	must(t, s.SetAccepted(1))
-	must(t, s.SetCurrent(1)) // all has come from a leader
+	must(t, s.SetCurrent(1)) // everything has come from a leader
 	if r, err := open(t, disk.CrashClone(0, 1)).Recover(newModel); err != nil || r.Rejoining || r.Lost != nil {
 		t.Errorf("no vote although everything has come: %+v %v", r, err)
 	}
@@ -179,9 +179,10 @@ func TestServerWhoseLogLacksItsEndMayNotVoteBeforeItsHistoryIsWhole(t *testing.T
 	}
 }
 
-// The directory of the log is put back from an older copy, that of the snapshots is not: all that the
-// log had up to the newest snapshot is in that, and what came after it is gone. Without a mark, as
-// ZooKeeper's own servers leave a log, a snapshot may be a leader's state.
+// The directory of the log is restored from an older copy, that of the snapshots is not.
+// Everything that the log had up to the newest snapshot is in that snapshot, and what came
+// after it is gone. Without a mark, as ZooKeeper's own servers leave a log, a snapshot may be a
+// leader's state.
 func TestLogOfAnOlderCopyHasLostItsEnd(t *testing.T) {
 	const logs = "logs/version-2"
 	older := vfs.NewMem()
@@ -197,8 +198,8 @@ func TestLogOfAnOlderCopyHasLostItsEnd(t *testing.T) {
 	for _, c := range []struct {
 		name            string
 		options         Options
-		without         string // a file that is not put back
-		epoch           string // what the files of epochs have, "" for none
+		without         string // a file that is not restored
+		epoch           string // the content of the epoch files, "" for none
 		lost, rejoining bool
 	}{
 		{name: "of an ensemble", lost: true, rejoining: true},
@@ -252,7 +253,7 @@ func TestLogOfAnOlderCopyHasLostItsEnd(t *testing.T) {
 			_, err = s.LoadEpochs(r.Last)
 			must(t, err)
 			must(t, s.SetAccepted(1))
-			must(t, s.SetCurrent(1)) // a leader has nothing that is not here
+			must(t, s.SetCurrent(1)) // a leader has nothing that is missing here
 			must(t, s.Close())
 			s, err = Open(disk, c.options)
 			must(t, err)

@@ -10,15 +10,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// replacingName marks that a snapshot, the one that the file tells, takes the place of
-// all else here (datadir-S7). The mark is there before the snapshot gets its name, and
-// goes when nothing else is left. So a start that finds the snapshot finishes what a crash
-// has interrupted: the old log and what comes after the snapshot would be taken for one
-// history, though all between them is missing. A start that finds the mark without it, or
-// another snapshot of that name, has the old history.
+// replacingName marks that a snapshot, which is named in the file, replaces everything else
+// here (datadir-S7). The mark is written before the snapshot gets its name, and removed when
+// nothing else is left. So a start that finds both finishes what a crash has interrupted:
+// otherwise the old log, and what comes after the snapshot, would be taken for one history,
+// although everything between them is missing. A start that finds the mark without that
+// snapshot, or with another one of the same name, still has the old history.
 const replacingName = "replacing"
 
-// replacement is how the mark tells a snapshot.
+// replacement is how the mark identifies a snapshot.
 func replacement(name string, bytes int64, sum uint32) string {
 	return fmt.Sprintf("%s %d bytes %08x", name, bytes, sum)
 }
@@ -29,15 +29,15 @@ func (s *Store) beginReplacing(snapshot string) error {
 		"\nThis snapshot takes the place of all other snapshots here and of the log. The next start finishes that.\n")
 }
 
-// replacing returns which snapshot takes the place of all else, "" for none.
+// replacing returns which snapshot replaces everything else; "" for none.
 func (s *Store) replacing() (snapshot string, err error) {
 	snapshot, _, err = readPairFile(s.fs, filepath.Join(s.snapDir, replacingName))
 	return snapshot, err
 }
 
-// CheckOneHistory returns an error if a leader's state was taking the place of what the
-// snapshots in a directory, by its full name, and the log after them have: the next start
-// finishes that (datadir-S7).
+// CheckOneHistory returns an error if a leader's state was replacing the snapshots in a
+// directory, given by its full name, and the log after them: the next start finishes that
+// (datadir-S7).
 func CheckOneHistory(fsys vfs.FS, snapDir string) error {
 	mark := filepath.Join(snapDir, replacingName)
 	marked, err := vfs.Exists(fsys, mark)
@@ -57,14 +57,14 @@ func (s *Store) endReplacing() error {
 	return err
 }
 
-// Replaces has the snapshot, of what a leader has sent, take the place of all else here.
-// Replace comes after Commit.
+// Replaces makes the snapshot, which contains what a leader has sent, replace everything else
+// here. Replace must be called after Commit.
 func (w *SnapshotWriter) Replaces() { w.replaces = true }
 
-// appear gives the snapshot its name. One that replaces the history is marked before, and
-// not any more if it did not get its name.
+// appear gives the snapshot its name. A snapshot that replaces the history is marked before
+// that, and the mark is removed again if the snapshot did not get its name.
 func (w *SnapshotWriter) appear() error {
-	w.store.forget(w.Name()) // one of that name that was there before
+	w.store.forget(w.Name()) // an earlier snapshot of the same name
 	if !w.replaces {
 		return w.Writer.Commit()
 	}
@@ -79,7 +79,7 @@ func (w *SnapshotWriter) appear() error {
 	case err == nil:
 		return nil
 	case w.Appeared():
-		return fmt.Errorf("%v", err) // for good: not even a full disk may be tried again
+		return fmt.Errorf("%v", err) // final: even a full disk must not be retried
 	}
 	if endErr := w.store.endReplacing(); endErr != nil {
 		return fmt.Errorf("%v; %v", err, endErr)
@@ -87,16 +87,15 @@ func (w *SnapshotWriter) appear() error {
 	return err
 }
 
-// Replace makes the snapshot of last, which a leader's state was saved as, the
-// whole history: what else is there belongs to one that was given up. Else, if
-// that snapshot rotted, an older one and both logs would pass for one history.
-// The log must be closed. Wherever a crash falls, recovery gives the old history
-// or the new one.
+// Replace makes the snapshot of last, in which a leader's state was saved, the whole history:
+// everything else here belongs to a history that was given up. Otherwise, if that snapshot were
+// damaged later, an older one and both logs would be taken for one history. The log must be
+// closed. Whenever a crash happens, recovery returns either the old history or the new one.
 func (s *Store) Replace(last zk.Zxid) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	name := snap.Name(last, s.options.Compression)
-	// It was written a moment ago, and the leader waits: it is not read again.
+	// It was written a moment ago, and the leader waits, so it is not read again.
 	s.noteVerified(snap.File{Name: name, Zxid: last}, last)
 	s.history++
 	if err := s.replaceBy(name); err != nil {
@@ -105,7 +104,7 @@ func (s *Store) Replace(last zk.Zxid) error {
 	return nil
 }
 
-// replaceBy removes all but one snapshot, the log with its notes, and then the mark.
+// replaceBy removes all other snapshots, the log with its notes, and then the mark.
 func (s *Store) replaceBy(name string) error {
 	files, err := snap.Files(s.fs, s.snapDir)
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *Store) replaceBy(name string) error {
 	}
 	var old []string
 	for _, file := range files {
-		if file.Name != name { // of another zxid, or of the same with another packing
+		if file.Name != name { // of another zxid, or of the same with another compression
 			old = append(old, file.Name)
 		}
 	}

@@ -35,7 +35,7 @@ func TestTriggerIsDueBetweenHalfAndAll(t *testing.T) {
 	}
 }
 
-// begun is a snapshot that is written and has not got its name.
+// begun is a snapshot that is written and has not got its name yet.
 func begun(t *testing.T, s *Store, zxid zk.Zxid) *SnapshotWriter {
 	t.Helper()
 	w, err := s.NewSnapshot(zxid)
@@ -46,9 +46,8 @@ func begun(t *testing.T, s *Store, zxid zk.Zxid) *SnapshotWriter {
 	return w
 }
 
-// A periodic snapshot may be as good as written when a leader's state replaces
-// the history it is of. If it got its name then, the next start would load what
-// was given up.
+// A periodic snapshot may be almost complete when a leader's state replaces its history. If it
+// got its name then, the next start would load what was given up.
 func TestSnapshotOfAHistoryThatWasGivenUpDoesNotAppear(t *testing.T) {
 	for what, giveUp := range map[string]func(*Store) error{
 		"replaced": func(s *Store) error { return s.Replace(20) },
@@ -92,8 +91,8 @@ func TestTwoSnapshotsOfOneZxidDoNotDisturbEachOther(t *testing.T) {
 	must(t, s.Close())
 }
 
-// A leader waits while a learner saves its state. To read the snapshot whole
-// again, before anything else happens, would double that time.
+// A leader waits while a learner saves its state. Reading the whole snapshot again, before
+// anything else happens, would double that time.
 func TestReplaceDoesNotReadTheSnapshotAgain(t *testing.T) {
 	disk, read := directory(t), 0
 	s := open(t, &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {

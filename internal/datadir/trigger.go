@@ -1,8 +1,8 @@
 package datadir
 
-// Trigger says when the next snapshot is due: after a number of transactions or
-// bytes drawn again each time, between half of the configured figure and all of
-// it, so that the servers of an ensemble do not all write at once.
+// Trigger says when the next snapshot is due: after a number of transactions or bytes that is
+// drawn again each time, between half of the configured figure and all of it, so that the
+// servers of an ensemble do not all write at the same time.
 type Trigger struct {
 	countMax int64
 	bytesMax int64
@@ -12,23 +12,22 @@ type Trigger struct {
 	countDue, bytesDue int64
 }
 
-// NewTrigger takes zookeeper.snapCount (at least 2), the bytes of
-// zookeeper.snapSizeLimitInKb (0 or less: no such limit), and a source of numbers
-// from 0 to n-1.
+// NewTrigger takes zookeeper.snapCount (at least 2), the bytes of zookeeper.snapSizeLimitInKb
+// (0 or less: no such limit), and a source of random numbers from 0 to n-1.
 func NewTrigger(snapCount int, snapBytes int64, random func(n int64) int64) *Trigger {
 	t := &Trigger{countMax: int64(max(snapCount, 2)), bytesMax: snapBytes, random: random}
 	t.Reset()
 	return t
 }
 
-// Reset begins to count again, when a snapshot is begun.
+// Reset starts the count again, when a snapshot is begun.
 func (t *Trigger) Reset() {
 	t.count, t.bytes = 0, 0
 	t.countDue = t.draw(t.countMax)
 	t.bytesDue = t.draw(t.bytesMax)
 }
 
-// draw gives a number above half of n and at most n.
+// draw returns a number above half of n and at most n.
 func (t *Trigger) draw(n int64) int64 {
 	if n < 2 {
 		return n
@@ -36,7 +35,7 @@ func (t *Trigger) draw(n int64) int64 {
 	return n/2 + 1 + t.random(n-n/2)
 }
 
-// Note counts transactions that were logged and reports whether a snapshot is due.
+// Note counts transactions that were logged, and reports whether a snapshot is due.
 func (t *Trigger) Note(txns int, bytes int64) bool {
 	t.count += int64(txns)
 	t.bytes += bytes

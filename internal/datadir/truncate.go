@@ -12,15 +12,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ErrNeedSnapshot is the error of Truncate when this directory cannot give the
-// history up to the wanted zxid: a whole snapshot must come from the leader.
+// ErrNeedSnapshot is the error of Truncate when this directory cannot provide the history up to
+// the wanted zxid: the leader must send a whole snapshot.
 var ErrNeedSnapshot = errors.New("the history cannot be truncated there")
 
-// Truncate takes the history back to last, for a leader that sends TRUNC: the
-// log is truncated after it and newer snapshots are deleted, else what was truncated
-// would come back with them (ZOOKEEPER-4837). The log must be closed. It first proves
-// that recovery will end at last, and changes nothing when it will not; then
-// the state must be recovered again, nothing of the old one may be used.
+// Truncate shortens the history to last, for a leader that sends TRUNC. It truncates the log
+// after last and deletes newer snapshots, because with them the truncated transactions would
+// come back (ZOOKEEPER-4837). The log must be closed. It first proves that recovery will end at
+// last, and changes nothing if it will not. Afterwards the state must be recovered again;
+// nothing of the old one may be used.
 func (s *Store) Truncate(last zk.Zxid) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -33,7 +33,7 @@ func (s *Store) truncate(last zk.Zxid) error {
 		return fmt.Errorf("truncate to %s: %w", last, err)
 	}
 	s.history++
-	for _, file := range newer { // newest first: every crash on the way leaves a whole history
+	for _, file := range newer { // newest first, so that a crash at any point leaves a whole history
 		err := s.fs.Remove(filepath.Join(s.snapDir, file.Name))
 		if err == nil {
 			err = s.fs.SyncDir(s.snapDir)
@@ -48,9 +48,9 @@ func (s *Store) truncate(last zk.Zxid) error {
 	return txnlog.Truncate(s.fs, s.logDir, last, s.readOptions())
 }
 
-// baseFor finds the newest whole snapshot from which the log leads to last
-// without a gap, and the snapshots that are newer than last, or hold something
-// that is: one that was written while the server changed its role.
+// baseFor finds the newest whole snapshot from which the log leads to last without a gap. It
+// also returns the snapshots that are newer than last, or that contain something newer because
+// they were written while the server changed its role.
 func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err error) {
 	files, err := snap.Files(s.fs, s.snapDir)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err er
 		}
 		end, err := s.verify(file)
 		if err != nil && !vfs.IsCorruption(err) {
-			return base, nil, err // what it holds may come back at a start that can read it
+			return base, nil, err // a later start may be able to read it, and bring its content back
 		}
 		if err != nil {
 			continue
@@ -80,8 +80,8 @@ func (s *Store) baseFor(last zk.Zxid) (base snap.File, newer []snap.File, err er
 	return base, nil, fmt.Errorf("%w: no snapshot at or below it", ErrNeedSnapshot)
 }
 
-// leadsTo proves that the log has every record from after from up to last, and can be cut
-// there: what comes before last in its file may be damaged, where nobody has looked since.
+// leadsTo proves that the log has every record after from up to last, and can be truncated
+// there: the part of its file before last may be damaged, and nobody has read it since.
 func (s *Store) leadsTo(from, last zk.Zxid) error {
 	if from == last {
 		if err := txnlog.CanDropAfter(s.fs, s.logDir, last, s.readOptions()); err != nil {

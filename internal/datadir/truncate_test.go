@@ -42,9 +42,7 @@ func TestTruncateEndsThereAfterEveryCrashOrChangesNothing(t *testing.T) {
 	}
 }
 
-// A snapshot of 22 that was written until 24 may hold what is truncated: it goes with
-// it, and the one of 20 is rested on.
-// writeFuzzy writes a snapshot of 22 that holds something of 24.
+// writeFuzzy writes a snapshot of 22 that contains a change of 24.
 func writeFuzzy(t *testing.T, s *Store) {
 	t.Helper()
 	w, err := s.NewSnapshot(22)
@@ -55,7 +53,7 @@ func writeFuzzy(t *testing.T, s *Store) {
 	must(t, w.Commit())
 }
 
-// It may end after the cut, and be there again at the next start.
+// The snapshot may end after the cut, and be readable again at the next start.
 func TestNothingIsCutBesideASnapshotThatCannotBeRead(t *testing.T) {
 	disk, broken := directory(t), errors.New("input/output error")
 	s := open(t, disk)
@@ -76,8 +74,8 @@ func TestNothingIsCutBesideASnapshotThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// A start that has a later snapshot does not read what comes before in the log. If it is
-// damaged there, nothing is truncated, and the leader's state takes the place of all.
+// A start that has a later snapshot does not read the log before it. If the log is damaged
+// there, nothing is truncated, and the leader's state replaces everything.
 func TestNothingIsTruncatedAfterDamageInTheLog(t *testing.T) {
 	for _, last := range []zk.Zxid{10, 12} {
 		disk := directory(t)
@@ -95,12 +93,13 @@ func TestNothingIsTruncatedAfterDamageInTheLog(t *testing.T) {
 	}
 }
 
-// What is known of a snapshot is not that of another one, of its name and length.
+// What was verified about a snapshot does not hold for another one with the same name and
+// length.
 func TestSnapshotThatWasWrittenAgainIsReadAgain(t *testing.T) {
 	disk := directory(t)
 	s := open(t, disk)
 	must(t, writeSnapshot(s, 22, zxids(1, 22)))
-	_, err := s.Recover(newModel) // reads it
+	_, err := s.Recover(newModel) // reads the snapshot
 	must(t, err)
 	w, err := s.NewSnapshot(22)
 	must(t, err)
@@ -120,6 +119,8 @@ func TestSnapshotThatWasWrittenAgainIsReadAgain(t *testing.T) {
 	must(t, s.Close())
 }
 
+// A snapshot of 22 that was written until 24 may contain what is truncated: it is removed too, and
+// the snapshot of 20 is used.
 func TestSnapshotThatEndsAfterTheCutGoes(t *testing.T) {
 	disk := directory(t)
 	s := open(t, disk)

@@ -2,8 +2,8 @@ package elector
 
 import "github.com/conclave-project/conclave/internal/invariant"
 
-// check holds what is told to the shell against the rules, from what was told
-// before: it knows nothing of the phases.
+// check compares what is told to the shell with the rules. It uses only what was told before,
+// and knows nothing of the phases.
 func (m *Machine) check(e Effect) {
 	s := &m.said
 	switch e := e.(type) {

@@ -1,15 +1,15 @@
 // Package elector decides when one candidate may consider itself leader.
 //
-// A Machine is one candidate's part of an election over some store: a state
-// machine that takes an Event and the time in milliseconds, and returns the
-// Effects to carry out, in order. It starts no goroutine, reads no clock and
-// does no I/O; package election feeds it, and a simulator can.
+// A Machine is one candidate's part of an election over some store: a state machine that takes
+// an Event and the time in milliseconds, and returns the Effects to carry out, in order. It
+// starts no goroutine, reads no clock and does no I/O; package election feeds it, and a
+// simulator can.
 //
 // What always holds, by number, so that code and tests can name it:
 //
 //	elector-L1  Between Elect and Lost the store has promised to keep others
 //	            out: the deadline counts from when the last successful request
-//	            was sent, less the drift margin. Time is looked at before every
+//	            was sent, less the drift margin. The time is checked before every
 //	            event, so that no late answer revives a leadership that ran out.
 //	elector-L2  For every Elect there is exactly one End and exactly one Lost,
 //	            in this order, and the next Elect comes after both.
@@ -19,44 +19,44 @@
 //	            over is released, never used.
 //	elector-L5  The tokens of successive Elects grow.
 //	elector-L6  An attempt that failed is withdrawn before the next one begins:
-//	            its reply may have been lost, not its effect.
+//	            even if its reply was lost, its effect may not be.
 //	elector-L7  A leadership is handed over to a chosen candidate only after
-//	            that candidate was said to be ready; until then this one leads
-//	            on.
+//	            that candidate has been reported as ready; until then this
+//	            candidate continues to lead.
 //	elector-L8  An unhealthy candidate does not begin to campaign, and none
 //	            begins before its first health check has passed.
 //	elector-L9  A function that has not ended EndLimitMs after it was told to is
-//	            stuck: that is said once, and its grant is renewed no more, so
-//	            that others can lead when it has run out.
+//	            stuck: that is reported once, and its grant is no longer renewed,
+//	            so that others can lead when it has run out.
 //
-// It does not know how a store works, and it does not promise that others
-// cannot act after Lost: that is what the token is for.
+// The package does not know how a store works. It does not promise that others cannot act after
+// Lost: the token serves that purpose.
 package elector
 
 import "github.com/conclave-project/conclave/internal/invariant"
 
 // Config is fixed for the life of a machine. Times are in milliseconds.
 type Config struct {
-	// LeaseMs is the lease asked for; zero is whatever the store gives.
+	// LeaseMs is the lease to request; zero means whatever the store gives.
 	LeaseMs int64
-	// GraceMs is how long before the deadline the function is told to end. A
-	// store that gives a shorter lease than LeaseMs shortens it in proportion.
+	// GraceMs is how long before the deadline the function is told to end. If a store gives a
+	// shorter lease than LeaseMs, the grace is shortened in proportion.
 	GraceMs int64
-	// EndLimitMs is how long the function may take to end while its leadership
-	// is renewed (elector-L9). Zero: as long as it likes.
+	// EndLimitMs is how long the function may take to end while its leadership is renewed
+	// (elector-L9). Zero means no limit.
 	EndLimitMs int64
-	// DriftPercent is by how much clocks may differ in rate, 0 to 25.
+	// DriftPercent is how much the rates of clocks may differ, 0 to 25.
 	DriftPercent int64
-	// RetryMs is the pause after the first failure and between two
-	// leaderships; RetryMaxMs is the limit to which it doubles.
+	// RetryMs is the pause after the first failure and between two leaderships. It doubles with
+	// each failure up to RetryMaxMs.
 	RetryMs, RetryMaxMs int64
 	// ReleaseMs is how long a release or a withdrawal may take.
 	ReleaseMs int64
-	// Forever campaigns again after a leadership has ended.
+	// Forever makes the candidate campaign again after a leadership has ended.
 	Forever bool
-	// HealthFailures is how many health checks in a row must fail before this
-	// candidate counts as unhealthy: it neither leads nor campaigns then, until
-	// one passes. Zero: there are no checks.
+	// HealthFailures is how many health checks in a row must fail before this candidate counts
+	// as unhealthy. Then it neither leads nor campaigns until a check passes. Zero means that
+	// there are no checks.
 	HealthFailures int
 	// Seed spreads the pauses of different candidates.
 	Seed uint64
@@ -66,11 +66,11 @@ type phase uint8
 
 const (
 	idle        phase = iota
-	campaigning       // an attempt is with the backend
-	abandoning        // the attempt was cancelled, its answer is awaited
+	campaigning       // an attempt is in progress at the backend
+	abandoning        // the attempt was cancelled, and its answer has not come yet
 	leading           // the function runs
 	ending            // the function was told to end; still leading
-	fenced            // leads no more, the function still runs
+	fenced            // no longer leads, but the function still runs
 	releasing         // the claim is being released
 	waiting           // pause before the next campaign
 	finished
@@ -87,12 +87,12 @@ type Machine struct {
 	failures int
 	token    uint64 // of the last Elect, kept for elector-L5
 	reason   Reason
-	final    bool // no further campaign, whatever Forever says
-	stopped  bool // Stop alone has ended what Forever would have gone on with
+	final    bool // there is no further campaign, even with Forever
+	stopped  bool // only Stop has ended the run; Forever would have continued it
 
 	leaseMs    int64
 	deadlineMs int64
-	provenMs   int64 // when the request was sent that the grant was last proved by
+	provenMs   int64 // when the request was sent that last proved the grant
 	endSaidMs  int64
 	stuckSaid  bool
 
@@ -100,29 +100,29 @@ type Machine struct {
 	renewOpen   bool
 	renewSentMs int64
 	renewNextMs int64
-	renewHurry  bool // news came while a renewal was on its way
+	renewHurry  bool // news came while a renewal was in progress
 
 	untilMs int64 // end of the present pause, abandonment or release
 
 	unhealthy  bool
-	checksLost int // health checks failed in a row
+	checksLost int // failed health checks in a row
 
 	nomination     uint64
 	nominationOpen bool
-	nominatesRival bool // it is that of a rival; valid when open
-	outranked      int  // renewals in a row that told of a rival, less those to let pass
-	refused        int  // nominations of rivals in a row that came to nothing
+	nominatesRival bool // the nomination is that of a rival; valid while one is open
+	outranked      int  // renewals in a row that reported a rival, minus those to ignore
+	refused        int  // nominations of rivals in a row that led to nothing
 
 	said said
 }
 
-// said is what was told to the shell, as far as the rules rest on it.
+// said records what the shell was told, as far as the rules depend on it.
 type said struct {
-	claimed bool // Acquire, and no Release since
-	elected bool // Elect, and no Lost since
-	ending  bool // End since Elect
-	running bool // Elect, and the function has not ended
-	ready   bool // a nominee of this leadership was said to be ready
+	claimed bool // Acquire was emitted, and no Release since
+	elected bool // Elect was emitted, and no Lost since
+	ending  bool // End was emitted since Elect
+	running bool // Elect was emitted, and the function has not ended
+	ready   bool // a nominee of this leadership was reported as ready
 }
 
 // New returns a machine that waits for Start.
@@ -175,8 +175,8 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 	return m.out
 }
 
-// WakeMs returns when the machine wants its next Tick, and false when only an
-// answer can move it.
+// WakeMs returns when the machine needs its next Tick; false when only an answer can change
+// anything.
 func (m *Machine) WakeMs() (int64, bool) {
 	switch m.phase {
 	case leading:
@@ -193,17 +193,17 @@ func (m *Machine) WakeMs() (int64, bool) {
 	return 0, false
 }
 
-// State is what a candidate does, as people see it.
+// State is what a candidate is doing, as reported to people.
 type State uint8
 
 // The states.
 const (
 	StateStopped   State = iota // it has not begun, or has finished
-	StateWaiting                // it asks for the election, or will soon
-	StateUnhealthy              // it does not campaign, for want of health (elector-L8)
+	StateWaiting                // it campaigns, or will soon
+	StateUnhealthy              // it does not campaign because it is unhealthy (elector-L8)
 	StateLeading                // its function runs
 	StateEnding                 // its function was told to end; nobody else can lead yet
-	StateLost                   // it leads no more, and its function still runs
+	StateLost                   // it no longer leads, but its function still runs
 	StateStuck                  // its function has not ended in time (elector-L9)
 )
 
@@ -217,7 +217,7 @@ func (s State) String() string {
 	return stateNames[s]
 }
 
-// State returns what the candidate does.
+// State returns what the candidate is doing.
 func (m *Machine) State() State {
 	switch {
 	case m.phase == idle, m.phase == finished:
@@ -246,7 +246,7 @@ func (m *Machine) emit(e Effect) {
 
 func (m *Machine) onStart(nowMs int64) {
 	if m.phase == idle {
-		m.phase, m.untilMs = waiting, nowMs // tick begins the campaign, or elector-L8 forbids it
+		m.phase, m.untilMs = waiting, nowMs // tick begins the campaign, unless elector-L8 forbids it
 	}
 }
 
@@ -264,8 +264,8 @@ func (m *Machine) onAcquired(nowMs int64, e Acquired) {
 	case m.phase == abandoning:
 		m.release(nowMs)
 	case m.phase != campaigning:
-		// The same grant told twice changes nothing while it is in use, and
-		// is released when its use is over.
+		// The same grant reported twice changes nothing while it is in use, and is released
+		// when its use is over.
 		if !m.functionRuns() {
 			m.emit(Release{e.Attempt})
 		}
@@ -281,7 +281,7 @@ func (m *Machine) elect(nowMs int64, e Acquired) {
 	m.leaseMs, m.provenMs = e.LeaseMs, e.SentMs
 	m.deadlineMs = deadline(e.SentMs, e.LeaseMs, m.cfg.DriftPercent)
 	if nowMs >= m.endMs() {
-		// The answer took so long that nothing is left of the grant.
+		// The answer took so long that no time is left of the grant.
 		m.failures++
 		m.release(nowMs)
 		return
@@ -332,7 +332,7 @@ func (m *Machine) onStop(nowMs int64) {
 	}
 }
 
-// abandon cancels the attempt; what becomes of it is awaited and released.
+// abandon cancels the attempt. Its result is still awaited, and then released.
 func (m *Machine) abandon(nowMs int64) {
 	m.phase = abandoning
 	m.untilMs = nowMs + m.cfg.ReleaseMs
@@ -365,7 +365,7 @@ func (m *Machine) functionRuns() bool {
 	return m.phase == leading || m.phase == ending || m.phase == fenced
 }
 
-// end tells the function to end, still leading.
+// end tells the function to end, while this candidate still leads.
 func (m *Machine) end(nowMs int64, reason Reason) {
 	m.phase = ending
 	m.reason = reason
@@ -373,7 +373,7 @@ func (m *Machine) end(nowMs int64, reason Reason) {
 	m.emit(End{m.attempt, reason})
 }
 
-// lose says that this candidate leads no more. The caller sees to the phase.
+// lose reports that this candidate no longer leads. The caller changes the phase if necessary.
 func (m *Machine) lose(reason Reason) {
 	m.phase = fenced
 	m.closeRenewal()
@@ -386,12 +386,12 @@ func (m *Machine) release(nowMs int64) {
 	m.emit(Release{m.attempt})
 }
 
-// rest follows a release: pause and campaign again, or end the run. An attempt
-// that never led is always followed by another.
+// rest follows a release: it begins the pause before the next campaign, or ends the run. An
+// attempt that never led is always followed by another one, unless the run must end.
 func (m *Machine) rest(nowMs int64) {
 	if m.final || m.reason != None && !m.cfg.Forever {
 		if m.stopped && m.reason != Refused && m.reason != TokenStale {
-			m.reason = Stopped // whatever ended the last leadership, there would have been another
+			m.reason = Stopped // another leadership would have followed, whatever ended the last one
 		}
 		m.finish(m.reason)
 		return

@@ -15,20 +15,19 @@ type (
 		Token   uint64
 		// SentMs is when the request that proves the grant was sent.
 		SentMs int64
-		// LeaseMs is for how long, from then on, the store keeps everybody
-		// else out.
+		// LeaseMs is for how long, from then on, the store keeps all others out.
 		LeaseMs int64
 	}
 
-	// AcquireFailed says that an attempt ended without a grant, as far as the
-	// backend knows. Final failures are not tried again.
+	// AcquireFailed reports that an attempt ended without a grant, as far as the backend knows.
+	// Final failures are not repeated.
 	AcquireFailed struct {
 		Attempt uint64
 		Final   bool
 	}
 
-	// Renewed is the store's answer that the grant still holds. Rival says
-	// that a candidate waits that outranks this one.
+	// Renewed is the store's answer that the grant still holds. Rival reports that a waiter
+	// outranks this candidate.
 	Renewed struct {
 		Attempt uint64
 		Renewal uint64
@@ -37,44 +36,44 @@ type (
 		Rival   bool
 	}
 
-	// Hurry asks for a renewal at once, because it would bring news. Those that come close
-	// together share one.
+	// Hurry asks for a renewal at once, because it would bring news. Several requests in quick
+	// succession share one renewal.
 	Hurry struct{ Attempt uint64 }
 
-	// RenewFailed says that a renewal failed. Lost means that the store said
-	// no; without it nothing is known.
+	// RenewFailed reports that a renewal failed. With Lost the store has refused it; without
+	// Lost the outcome is unknown.
 	RenewFailed struct {
 		Attempt uint64
 		Renewal uint64
 		Lost    bool
 	}
 
-	// LossSeen says that the backend learned, unasked, that the grant is gone.
+	// LossSeen reports that the backend learned, without asking, that the grant is gone.
 	LossSeen struct{ Attempt uint64 }
 
-	// EndSeen says that the function was told to end because its time was over.
+	// EndSeen reports that the function was told to end because its time was over.
 	EndSeen struct{ Attempt uint64 }
 
-	// FunctionEnded says that the function of this attempt returned. Final
-	// means that its result ends the run, whatever the configuration.
+	// FunctionEnded reports that the function of this attempt returned. With Final its result
+	// ends the run, whatever the configuration says.
 	FunctionEnded struct {
 		Attempt uint64
 		Final   bool
 	}
 
-	// Released says that the claim of this attempt was released, or that
-	// the backend gave up trying.
+	// Released reports that the claim of this attempt was released, or that the backend gave up
+	// trying.
 	Released struct{ Attempt uint64 }
 
 	// Resign asks to end the leadership of this attempt.
 	Resign struct{ Attempt uint64 }
 
-	// Transfer asks to hand the present leadership over to the candidate that
-	// the shell has in mind.
+	// Transfer asks to hand the present leadership over to the candidate that the shell has
+	// chosen.
 	Transfer struct{}
 
-	// Nominated is the answer to Nominate: that the chosen candidate is ready,
-	// or that nothing came of it.
+	// Nominated is the answer to Nominate: the chosen candidate is ready, or the nomination has
+	// led to nothing.
 	Nominated struct {
 		Attempt    uint64
 		Nomination uint64
@@ -84,7 +83,7 @@ type (
 	// Health is the outcome of a health check.
 	Health struct{ Passed bool }
 
-	// Stop asks to end everything, in good order.
+	// Stop asks to end everything in an orderly way.
 	Stop struct{}
 
 	// Tick says that time has passed.
@@ -116,13 +115,13 @@ type Effect interface {
 }
 
 type (
-	// Acquire asks the backend for the election: one attempt.
+	// Acquire makes one attempt to get the election from the backend.
 	Acquire struct{ Attempt uint64 }
 
 	// Abandon cancels the attempt. Its answer is still awaited.
 	Abandon struct{ Attempt uint64 }
 
-	// Elect starts the function. From here on this candidate leads.
+	// Elect starts the function. From now on this candidate leads.
 	Elect struct {
 		Attempt    uint64
 		Token      uint64
@@ -136,7 +135,7 @@ type (
 		Renewal uint64
 	}
 
-	// CancelRenew gives up waiting for a renewal. A late answer is welcome.
+	// CancelRenew stops waiting for a renewal. A late answer is still used.
 	CancelRenew struct {
 		Attempt uint64
 		Renewal uint64
@@ -155,26 +154,26 @@ type (
 		Reason  Reason
 	}
 
-	// Lost says that this candidate leads no more, once per Elect.
+	// Lost reports, once per Elect, that this candidate no longer leads.
 	Lost struct {
 		Attempt uint64
 		Reason  Reason
 	}
 
-	// Stuck says, once per Elect at most, that the function still runs though
-	// its time is over. A leadership that still holds is renewed no more.
+	// Stuck reports, at most once per Elect, that the function still runs although its time is
+	// over. A leadership that still holds is no longer renewed.
 	Stuck struct{ Attempt uint64 }
 
-	// Nominate asks the backend to choose who leads next and to let it warm
-	// up: the candidate that was asked for, or else the rival. It ends the
-	// nomination before.
+	// Nominate asks the backend to choose who leads next and to let that candidate warm up:
+	// with Rival the rival, otherwise the candidate that was asked for. It ends an earlier
+	// nomination.
 	Nominate struct {
 		Attempt    uint64
 		Nomination uint64
 		Rival      bool
 	}
 
-	// Release gives the claim of the attempt back, granted or not.
+	// Release releases the claim of the attempt, granted or not.
 	Release struct{ Attempt uint64 }
 
 	// Finish ends the run.

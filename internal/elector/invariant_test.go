@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// world is a store and a function that misbehave by chance: answers are lost,
-// late or doubled, the clock jumps as after a suspension, functions do not end.
+// world is a store and a function that misbehave by chance: answers are lost, late or doubled,
+// the clock jumps as after a suspension, functions do not end.
 type world struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -14,19 +14,19 @@ type world struct {
 	nowMs int64
 
 	late    []Event  // answers on their way, in any order
-	token   uint64   // last token given out by the store
+	token   uint64   // last token that the store has given
 	granted Acquired // with that token
 	held    uint64   // attempt that holds the store's lease, 0 for none
-	heldTil int64    // when the store gives the lease to others
+	heldTil int64    // when the store may give the lease to others
 
 	running  uint64 // attempt whose function runs, 0 for none
 	leads    bool
 	deadline int64
-	provenMs int64 // when the newest request was sent whose answer has come, of the running attempt
-	promised int64 // until when the store keeps others out, by that answer
-	ended    bool  // End was said for the running function
+	provenMs int64 // of the running attempt: when the newest request was sent whose answer has come
+	promised int64 // by that answer: until when the store keeps others out
+	ended    bool  // End was reported for the running function
 	endedMs  int64
-	stuck    bool // and so was Stuck
+	stuck    bool // so was Stuck
 	resigned uint64
 	lastTok  uint64
 	elects   int
@@ -219,7 +219,7 @@ func (w *world) renew(e Renew) {
 	w.answer(Renewed{e.Attempt, e.Renewal, w.nowMs, leaseMs, w.rng.IntN(3) == 0})
 }
 
-// leaseMs is the lease that the store gives now, which it changes as it likes.
+// leaseMs is the lease that the store gives now, which changes at random.
 func (w *world) leaseMs() int64 {
 	if w.rng.IntN(4) == 0 {
 		return 1500 + w.rng.Int64N(4500)
@@ -227,8 +227,8 @@ func (w *world) leaseMs() int64 {
 	return 4000
 }
 
-// answer puts an answer on its way, unless it is lost; what the machine cannot
-// do without comes as a failure instead, as the shell does it.
+// answer puts an answer on its way, unless it is lost. The machine cannot do without some
+// answers: instead of those comes a failure, as from the shell.
 func (w *world) answer(event Event) {
 	if w.rng.IntN(6) > 0 {
 		w.late = append(w.late, event)

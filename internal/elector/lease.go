@@ -1,11 +1,11 @@
 package elector
 
-// endMs is when the function must be told to end so that it has its grace.
+// endMs returns when the function must be told to end, so that it has its grace.
 func (m *Machine) endMs() int64 { return m.deadlineMs - m.graceMs() }
 
-// graceMs is the grace that the lease leaves which the store gave: in proportion
-// when that is shorter than the one asked for, so that renewals have the time
-// that was meant for them, and never more than half.
+// graceMs returns the grace that is possible with the lease from the store. If that lease is
+// shorter than the one requested, the grace is shortened in proportion, so that renewals keep
+// their share of the time. It is never more than half of what remains.
 func (m *Machine) graceMs() int64 {
 	grace := m.cfg.GraceMs
 	if m.leaseMs < m.cfg.LeaseMs {
@@ -17,9 +17,9 @@ func (m *Machine) graceMs() int64 {
 // never is later than any time.
 const never = int64(1<<63 - 1)
 
-// stuckMs is when a function that was told to end and still runs is reported: at
-// its limit while the leadership holds (elector-L9), and else at the deadline, but with
-// its grace even where the leadership ended without warning.
+// stuckMs returns when to report a function that was told to end and still runs. While the
+// leadership holds, that is at its limit (elector-L9). Otherwise it is at the deadline, but not
+// before the grace has passed, even if the leadership ended without warning.
 func (m *Machine) stuckMs() int64 {
 	switch {
 	case m.phase == fenced:
@@ -30,7 +30,7 @@ func (m *Machine) stuckMs() int64 {
 	return m.endSaidMs + m.cfg.EndLimitMs
 }
 
-// renewWake is when the present renewal has taken too long or the next is due.
+// renewWake returns when the present renewal has taken too long, or the next is due.
 func (m *Machine) renewWake() int64 {
 	switch {
 	case m.stuckSaid:
@@ -41,7 +41,7 @@ func (m *Machine) renewWake() int64 {
 	return m.renewNextMs
 }
 
-// tick lets everything happen that is due by now.
+// tick does everything that is due by now.
 func (m *Machine) tick(nowMs int64) {
 	if m.phase == leading && nowMs >= m.endMs() {
 		m.end(nowMs, Expired)
@@ -90,18 +90,18 @@ func (m *Machine) closeRenewal() {
 	}
 }
 
-// onRenewed moves the deadline, forth or, if the store gives a shorter lease than
-// before, back. The answer to a renewal that was given up is as true as any other,
-// but one to an older renewal than was answered already promises nothing: the store
-// goes by the newer.
+// onRenewed moves the deadline: forward, or back if the store gives a shorter lease than
+// before. The answer to a renewal that was given up is as valid as any other. But an answer to
+// a renewal that is older than one already answered promises nothing, because for the store the
+// newer one counts.
 func (m *Machine) onRenewed(e Renewed) {
 	if e.Attempt != m.attempt || !m.Leads() {
 		return
 	}
 	if m.renewOpen && e.Renewal == m.renewal {
 		m.renewOpen = false
-		// A backend may prove the grant by an older request than the one it
-		// was asked to make; that must not turn into asking without pause.
+		// A backend may prove the grant by an older request than the one it was asked to make.
+		// That must not lead to renewals without a pause.
 		every := renewEvery(e.LeaseMs)
 		m.renewNextMs = max(e.SentMs+every, m.renewSentMs+every/2)
 		if m.renewHurry {
@@ -116,12 +116,12 @@ func (m *Machine) onRenewed(e Renewed) {
 	m.onRival(e.Rival)
 }
 
-// hurryMs is when a renewal may follow the last one at the earliest: much news, or an Ensure
-// that a backend's old proofs do not satisfy, must not turn into asking without pause, either.
+// hurryMs returns the earliest time of a renewal after the last one. Neither frequent news nor
+// an Ensure that a backend's old proofs do not satisfy may lead to renewals without a pause.
 func (m *Machine) hurryMs() int64 { return m.renewSentMs + max(1, renewEvery(m.leaseMs)/16) }
 
-// onHurry renews at once, or as soon as that may be. A renewal on its way may have been sent
-// before the news, so that another must follow it.
+// onHurry renews at once, or as soon as allowed. A renewal in progress may have been sent
+// before the news, so another must follow it.
 func (m *Machine) onHurry(nowMs int64, e Hurry) {
 	switch {
 	case e.Attempt != m.attempt || m.phase != leading:
@@ -132,8 +132,8 @@ func (m *Machine) onHurry(nowMs int64, e Hurry) {
 	}
 }
 
-// onRenewFailed asks again soon, at a quarter of the usual pause, unless the
-// store said that the grant is gone.
+// onRenewFailed renews again soon, after a quarter of the usual pause, unless the store has
+// said that the grant is gone.
 func (m *Machine) onRenewFailed(nowMs int64, e RenewFailed) {
 	if e.Attempt != m.attempt || !m.Leads() {
 		return
@@ -154,15 +154,15 @@ func (m *Machine) onLossSeen(nowMs int64, e LossSeen) {
 	}
 }
 
-// onEndSeen ends what the function was told to end already, by its own look at the
-// clock: an answer that moved the deadline came a moment too late for that.
+// onEndSeen ends the leadership after the function was told to end by its own check of the
+// clock: an answer that moved the deadline came a moment too late.
 func (m *Machine) onEndSeen(nowMs int64, e EndSeen) {
 	if e.Attempt == m.attempt && m.phase == leading {
 		m.end(nowMs, Expired)
 	}
 }
 
-// taken ends the leadership at once: somebody else may lead already.
+// taken ends the leadership at once: another candidate may already lead.
 func (m *Machine) taken(nowMs int64) {
 	if m.phase == leading {
 		m.end(nowMs, Taken)

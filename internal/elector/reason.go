@@ -5,25 +5,25 @@ type Reason uint8
 
 // The reasons.
 const (
-	// None: nothing has ended.
+	// None means that nothing has ended.
 	None Reason = iota
-	// Returned: the function returned by itself.
+	// Returned means that the function returned by itself.
 	Returned
-	// Resigned: somebody asked this candidate to give up.
+	// Resigned means that somebody asked this candidate to step down.
 	Resigned
-	// Stopped: the run was asked to end.
+	// Stopped means that the run was asked to end.
 	Stopped
-	// Expired: the grant could not be proved again in time.
+	// Expired means that the grant could not be proved again in time.
 	Expired
-	// Taken: the store said that the grant is gone.
+	// Taken means that the store said that the grant is gone.
 	Taken
-	// Refused: the backend said that no attempt can succeed.
+	// Refused means that the backend said that no attempt can succeed.
 	Refused
-	// TokenStale: the store gave a token that had not grown.
+	// TokenStale means that the store gave a token that had not grown.
 	TokenStale
-	// Transferred: another candidate was chosen to lead, and is ready.
+	// Transferred means that another candidate was chosen to lead, and is ready.
 	Transferred
-	// Unhealthy: the health check has failed too often in a row.
+	// Unhealthy means that the health check has failed too often in a row.
 	Unhealthy
 )
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Address is where a server listens. The host is a name or a literal as the
-// configuration has it, without brackets, not resolved.
+// Address is where a server listens. The host is a name or an IP literal as in
+// the configuration, without brackets and not resolved.
 type Address struct {
 	Host string
 	Port uint16
@@ -20,7 +20,7 @@ func (a Address) String() string {
 	return bracketed(a.Host) + ":" + strconv.Itoa(int(a.Port))
 }
 
-// Wildcard reports whether a stands for every address, and so leads nowhere.
+// Wildcard reports whether a stands for all addresses of a machine, so nobody can dial it.
 func (a Address) Wildcard() bool {
 	ip, err := netip.ParseAddr(a.Host)
 	return err == nil && ip.IsUnspecified()
@@ -37,15 +37,15 @@ func (a Address) Same(b Address) bool {
 	return errA == nil && errB == nil && x.Unmap() == y.Unmap()
 }
 
-// place is a as the key of a map: two addresses of configurations that have the same port,
-// and of which Same says that their hosts are one, are equal as places.
+// place returns a in the form of a map key: two addresses with the same port whose hosts
+// are the Same have equal places.
 func (a Address) place() Address {
 	a.Host = strings.ToLower(a.Host)
 	return a
 }
 
-// Local reports whether a means something else on every machine: what two servers
-// may both have.
+// Local reports whether a means a different place on every machine, so two
+// servers may both have it.
 func (a Address) Local() bool {
 	if strings.EqualFold(a.Host, "localhost") {
 		return true
@@ -54,7 +54,7 @@ func (a Address) Local() bool {
 	return err == nil && (ip.IsUnspecified() || ip.IsLoopback())
 }
 
-// bracketed is a host as it stands in front of a port.
+// bracketed returns a host in the form that precedes a port.
 func bracketed(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
@@ -65,12 +65,12 @@ func bracketed(host string) string {
 // anyHost is the host of a client address that names only a port.
 const anyHost = "0.0.0.0"
 
-// hostBytesMax is the longest name that the domain name system has, with space
-// for a zone.
+// hostBytesMax is the longest name in the domain name system, plus space for a
+// zone.
 const hostBytesMax = 320
 
 // hostOf checks a host and gives a literal the form that Java prints (ensemble-E2): all
-// eight groups of IPv6, and IPv4 for what is mapped into it.
+// eight groups of IPv6, and plain IPv4 for an IPv4-mapped address.
 func hostOf(text string) (string, error) {
 	if text == "" || len(text) > hostBytesMax {
 		return "", fmt.Errorf("a host of %d bytes is not 1 to %d", len(text), hostBytesMax)
@@ -92,7 +92,7 @@ func hostOf(text string) (string, error) {
 	return spelledOut(ip), nil
 }
 
-// spelledOut is an IPv6 address without ::.
+// spelledOut returns an IPv6 address without ::.
 func spelledOut(ip netip.Addr) string {
 	b := ip.As16()
 	var s strings.Builder
@@ -108,8 +108,8 @@ func spelledOut(ip netip.Addr) string {
 	return s.String()
 }
 
-// errNumber marks what Java's number formats refuse: a reconfig with it is
-// answered with another code than one that is wrong otherwise.
+// errNumber marks numbers that Java's parsers refuse. A reconfig with such a
+// number is answered with a different code than other invalid ones.
 var errNumber = errors.New("not a number")
 
 // portOf reads a port, 1 to 65535.
@@ -121,7 +121,7 @@ func portOf(text string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// fields cuts host:a:b, where the host may be in brackets.
+// fields splits host:a:b, where the host may be in brackets.
 func fields(text string) ([]string, error) {
 	rest, inBrackets := strings.CutPrefix(text, "[")
 	if !inBrackets {

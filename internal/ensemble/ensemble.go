@@ -14,32 +14,32 @@ import (
 // Member is one server of an ensemble.
 type Member struct {
 	ID quorum.ID
-	// Quorum and Election are where the other servers reach it, pairwise: one
-	// of each, or several for a server with several networks. In the order of
-	// their text.
+	// Quorum and Election are the addresses for other servers, in pairs: one of
+	// each, or several for a server with several networks. They are in the
+	// order of their texts.
 	Quorum, Election []Address
 	Observer         bool
-	// Client and Secure are where clients reach it. Port 0: the configuration
-	// does not say, as when a server takes its client port from its own file.
+	// Client and Secure are where clients reach it. Port 0 means that the
+	// configuration does not say, for instance because the server takes its
+	// client port from its own file.
 	Client, Secure Address
 }
 
-// Config is the configuration of an ensemble. It is a value: nothing changes
-// one that is shared, see ensemble-E1 to ensemble-E4.
+// Config is the configuration of an ensemble. It is a value: a Config that is
+// shared is never changed. See ensemble-E1 to ensemble-E4.
 type Config struct {
 	// Version is the zxid of the reconfig that made it, or of the first epoch
 	// that began with it; 0 before that.
 	Version int64
 	Members []Member
-	// Groups holds the group of each participant, nil where a plain majority counts.
+	// Groups holds the group of each participant. It is nil if a plain majority is a quorum.
 	Groups map[quorum.ID]int64
-	// Weights holds what each participant's vote is worth, nil where Groups is. It
-	// may name servers that do not vote; those count nothing.
+	// Weights holds the weight of each participant's vote. It is nil if Groups is.
+	// It may name servers that do not vote; their weight has no effect.
 	Weights map[quorum.ID]int64
 }
 
-// Member returns a server, nil if there is none of that number. The caller does
-// not change it.
+// Member returns the server of a number, or nil. The caller must not change it.
 func (c *Config) Member(id quorum.ID) *Member {
 	at, found := slices.BinarySearchFunc(c.Members, id, func(m Member, id quorum.ID) int {
 		return int(min(1, max(-1, m.ID-id)))
@@ -50,7 +50,7 @@ func (c *Config) Member(id quorum.ID) *Member {
 	return &c.Members[at]
 }
 
-// Meets reports whether the servers of both have a host in common: those of two
+// Meets reports whether the two configurations have a host in common. Two
 // ensembles on different machines have none.
 func (c *Config) Meets(other *Config) bool {
 	hosts := make(map[string]bool)
@@ -80,7 +80,7 @@ func (c *Config) Participants() quorum.IDs {
 	return participants
 }
 
-// Quorum returns which participants together are enough.
+// Quorum returns which sets of participants are a quorum.
 func (c *Config) Quorum() quorum.Set {
 	if c.Groups == nil {
 		return quorum.NewMajority(c.Participants()...)
@@ -90,7 +90,7 @@ func (c *Config) Quorum() quorum.Set {
 	return set
 }
 
-// hierarchy is the quorum of a configuration with groups.
+// hierarchy returns the quorum of a configuration with groups.
 func (c *Config) hierarchy() (quorum.Set, error) {
 	var participants []quorum.Participant
 	for _, id := range c.Participants() {
@@ -99,7 +99,7 @@ func (c *Config) hierarchy() (quorum.Set, error) {
 	return quorum.NewHierarchical(participants...)
 }
 
-// WithVersion returns the same configuration as of another version.
+// WithVersion returns the same configuration with another version.
 func (c *Config) WithVersion(version int64) *Config {
 	other := *c
 	other.Version = version
@@ -117,7 +117,7 @@ func equalMembers(a, b Member) bool {
 }
 
 // SamePeers reports whether two configurations differ in nothing but the version and
-// where clients connect: their servers count in the same way, and find each other.
+// where clients connect: quorums and the addresses between servers are the same.
 func (c *Config) SamePeers(other *Config) bool {
 	return slices.EqualFunc(c.Members, other.Members, samePeer) &&
 		maps.Equal(c.Groups, other.Groups) && maps.Equal(c.Weights, other.Weights)
@@ -128,9 +128,8 @@ func samePeer(a, b Member) bool {
 		slices.Equal(a.Quorum, b.Quorum) && slices.Equal(a.Election, b.Election)
 }
 
-// Text is the configuration as Apache ZooKeeper prints it: a line for each
-// server, group and weight, and the version in hexadecimal, which has no line
-// end.
+// Text returns the configuration as Apache ZooKeeper prints it: a line for each
+// server, group and weight, then the version in hexadecimal without a line end.
 func (c *Config) Text() string {
 	var s strings.Builder
 	for _, line := range c.Lines() {
@@ -141,8 +140,8 @@ func (c *Config) Text() string {
 	return s.String()
 }
 
-// Lines are the lines of Text without that of the version and without line
-// ends, in ascending order of kind and number.
+// Lines returns the lines of Text, except the version, without line ends, in
+// ascending order of kind and number.
 func (c *Config) Lines() []string {
 	var lines []string
 	for i := range c.Members {
@@ -161,7 +160,7 @@ func (c *Config) Lines() []string {
 	return lines
 }
 
-// String is what stands after server.N=, with the role always.
+// String returns the text after server.N=, always with the role.
 func (m *Member) String() string {
 	invariant.Check(len(m.Quorum) == len(m.Election), "ensemble: quorum and election addresses are not pairs")
 	var s strings.Builder
@@ -188,7 +187,7 @@ func (m *Member) String() string {
 	return s.String()
 }
 
-// withHost is a client address in full.
+// withHost returns a client address with its host.
 func withHost(a Address) Address {
 	if a.Host == "" {
 		a.Host = anyHost

@@ -76,8 +76,8 @@ func TestGroupsCountByTheirWeight(t *testing.T) {
 	}
 }
 
-// TestHostsThatDifferInCaseAreOne: names of hosts have no case, and what is compared as one
-// by Same is one as a key, too.
+// TestHostsThatDifferInCaseAreOne: case does not matter in host names, and hosts that are
+// equal by Same are also equal as map keys.
 func TestHostsThatDifferInCaseAreOne(t *testing.T) {
 	if !mustParse(t, "server.1=Zoo1:1:2").Meets(mustParse(t, "server.1=other:1:2\nserver.2=zOO1:3:4")) {
 		t.Error("a configuration whose host is written in another case has no host of the other one")

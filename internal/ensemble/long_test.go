@@ -9,9 +9,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// What a reconfig makes is read by every server, or is not made: one that its leader alone
-// could read would have it count by another quorum than the others. It also fits in a vote
-// beside the one in force.
+// A reconfig is refused unless every server can read its result. If only the leader could
+// read it, the leader would use a different quorum than the others. The result must also
+// fit in a vote together with the configuration in force.
 func TestAReconfigThatCannotBeReadIsRefused(t *testing.T) {
 	c, err := Parse("server.1=10.0.0.1:2888:3888:participant;2181\nserver.2=10.0.0.2:2888:3888:participant;2181\nversion=0")
 	if err != nil {
@@ -40,8 +40,8 @@ func TestAReconfigThatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// A configuration comes with any vote, and with NEWLEADER, also those of strangers: what it costs to read one grows
-// with its length alone, also where it is the addresses of one server.
+// Any vote or NEWLEADER may carry a configuration, also from strangers. So the cost of parsing grows only
+// with the length of the text, even if one server has all the addresses.
 func TestManyAddressesOfAServerAreReadAtTheCostOfTheirNumber(t *testing.T) {
 	cost := func(addresses int) time.Duration {
 		var all []string

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// startable returns why one of the servers that differ from those of before could not be
-// started with its line, by what the lines alone say. A reconfig that everybody takes over
-// while they run, and nobody could be started with, is found out after a power failure.
+// startable returns why a server whose line differs from before could not be started with
+// it, as far as the lines alone tell. Otherwise running servers would adopt a reconfig
+// with which none of them can start, and this would show only after a power failure.
 func (c *Config) startable(before *Config) error {
-	taken := make(map[Address]*Member) // the places of a server that stays as it was
+	taken := make(map[Address]*Member) // the places of servers that do not change
 	var changed []*Member
 	for i := range c.Members {
 		m := &c.Members[i]
@@ -33,7 +33,7 @@ func (c *Config) startable(before *Config) error {
 	return nil
 }
 
-// peers returns where other servers reach a server.
+// peers returns the addresses at which other servers reach a server.
 func (m *Member) peers() []Address {
 	return append(append([]Address(nil), m.Quorum...), m.Election...)
 }
@@ -64,8 +64,8 @@ func (m *Member) startable() error {
 	return nil
 }
 
-// portsMeet reports whether a server has several addresses, and a port of the one kind that is
-// of the other kind at another address.
+// portsMeet reports whether a server with several addresses uses the same port as quorum port
+// at one address and as election port at another.
 func (m *Member) portsMeet() bool {
 	for _, quorum := range m.Quorum {
 		for _, election := range m.Election {
@@ -77,8 +77,9 @@ func (m *Member) portsMeet() bool {
 	return false
 }
 
-// ClientsMeetPeers reports whether a server's port for clients is one of its two for servers,
-// on an address of both, as far as names tell. onAll: those for servers are open on all addresses.
+// ClientsMeetPeers reports whether a server's client port is also one of its ports for servers, on
+// the same address, as far as names tell. onAll says that the ports for servers are open on all
+// addresses.
 func (m *Member) ClientsMeetPeers(onAll bool) bool {
 	for _, client := range []Address{m.Client, m.Secure} {
 		if client.Port == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// alone is one machine of participants 1 to n that has received nothing yet.
+// alone returns one machine of participants 1 to n that has received nothing yet.
 type alone struct {
 	t *testing.T
 	m *Machine
@@ -33,8 +33,8 @@ func (a *alone) is(state State, leader quorum.ID) {
 	}
 }
 
-// A server whose data directory was wiped votes with zxid -1: it is neither
-// counted nor does it count.
+// A server whose data directory was wiped votes with zxid -1: its vote is not counted, and it
+// counts no votes itself.
 func TestZookeeper261ServersWithoutHistoryElectNobody(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3)
 	a.look(-1, 0)
@@ -55,7 +55,7 @@ func TestZookeeper261ServersWithoutHistoryElectNobody(t *testing.T) {
 	c.is(Looking, 1)
 }
 
-// 2 and 4 still follow 5, which has died: there is nobody to join.
+// 2 and 4 still follow 5, which has died: there is no leader to join.
 func TestZookeeper569ALeaderMustSayThatItLeads(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)
@@ -79,8 +79,7 @@ func TestZookeeper975And1514AnOldVoteMakesNobodyLeader(t *testing.T) {
 	}
 }
 
-// The order of votes is total and transitive: no circle of votes that outrank each
-// other.
+// The order of votes is total and transitive: no votes outrank each other in a circle.
 func TestZookeeper1419TheOrderOfVotesIsTransitive(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	set, err := quorum.NewHierarchical(quorum.Participant{ID: 1, Weight: 1}, quorum.Participant{ID: 2, Weight: 1},
@@ -108,8 +107,8 @@ func TestZookeeper1419TheOrderOfVotesIsTransitive(t *testing.T) {
 	}
 }
 
-// Servers that joined on different days remember different zxids and rounds of
-// the same leadership; and in the vote the epoch is the established one.
+// Servers that joined at different times remember different zxids and rounds of the same
+// leadership; and the epoch in their vote is the established one.
 func TestZookeeper1732And1818ZxidAndRoundOfAFollowerDoNotCount(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)
@@ -156,8 +155,8 @@ func TestZookeeper1807ObserversDialNobodyButParticipants(t *testing.T) {
 	a.is(Looking, 1)
 }
 
-// Seen with ZooKeeper 3.8.6: participants that look answer an observer with the vote
-// for the leader that has just died, and with the new round.
+// Seen with ZooKeeper 3.8.6: participants that look answer an observer with the vote for the
+// leader that has just died, and with the new round.
 func TestAnObserverDoesNotElectTheDeadLeaderOfOthers(t *testing.T) {
 	o := &alone{t, New(Config{ID: 9, Observer: true, ResendMinMs: 200}, Ensemble{Committed: quorum.NewMajority(1, 2, 3)})}
 	o.look(4, 1)
@@ -169,7 +168,7 @@ func TestAnObserverDoesNotElectTheDeadLeaderOfOthers(t *testing.T) {
 	o.is(Observing, 2)
 }
 
-// Servers of the oldest format send no epoch; leader is all there is to compare.
+// Servers with the oldest format send no epoch: only the leader can be compared.
 func TestZookeeper1810OldAndNewFormatsAreCountedTogether(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)
@@ -212,7 +211,8 @@ func TestZookeeper2212And1783ConfigurationsAreAdoptedOnlyWhileLooking(t *testing
 	}
 }
 
-// Anybody may say a version above all, which is of no use: those of others are taken over all the same.
+// Anybody may send a version above all others, which is then useless. The configurations of
+// others are taken over all the same.
 func TestForgedVersionDoesNotKeepConfigurationsOut(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)
@@ -237,8 +237,8 @@ func TestForgedVersionDoesNotKeepConfigurationsOut(t *testing.T) {
 	}
 }
 
-// A participant that elected this server and looks again is told of; the vote that
-// elected it, delivered late, is not.
+// A participant that elected this server and looks again is reported; the vote that elected it,
+// delivered late, is not.
 func TestZookeeper3109ALeaderLearnsOfDisloyalParticipants(t *testing.T) {
 	disloyal := func(effects []Effect) bool {
 		for _, e := range effects {
@@ -273,8 +273,8 @@ func TestZookeeper3109ALeaderLearnsOfDisloyalParticipants(t *testing.T) {
 	}
 }
 
-// Votes of this round are judged by this round's votes: that the leader
-// sent LEADING in another round is no proof in this one.
+// Votes of this round are judged by this round's votes. That the leader sent LEADING in another
+// round proves nothing in this one.
 func TestZookeeper3537VotesOfThisRoundAreJudgedAmongThemselves(t *testing.T) {
 	a := newAlone(t, 1, 1, 2, 3, 4, 5)
 	a.look(4, 1)
@@ -312,8 +312,8 @@ func TestWhatNoPeerWouldSayIsDropped(t *testing.T) {
 	}
 }
 
-// One message with a round that no honest peer has reached would take everybody
-// to where the round cannot grow any more.
+// A single message with a round that no honest peer has reached would take everybody to a round
+// that cannot grow any more.
 func TestOneForgedRoundDoesNotEndElections(t *testing.T) {
 	for _, round := range []int64{1 << 33, roundMax - 1, roundMax} {
 		w := newNetwork()
@@ -345,9 +345,9 @@ func TestOneForgedRoundDoesNotEndElections(t *testing.T) {
 	}
 }
 
-// Forged rounds, each within the bound, lead one server away from the others; or it is told that they
-// follow in the highest round. The votes of its own next round must count for them all the same: it is
-// needed.
+// Forged rounds, each within the bound, lead one server away from the others. Or a forged
+// message tells it that they follow in the highest round. The votes of its own next round must
+// count for the others all the same, because it is needed.
 func TestServerThatForgedRoundsHaveLedAwayIsFollowed(t *testing.T) {
 	const jumps = 5
 	for name, forge := range map[string]func(*network){
@@ -387,8 +387,8 @@ func TestServerThatForgedRoundsHaveLedAwayIsFollowed(t *testing.T) {
 	}
 }
 
-// Two forged rounds, each within the bound, have led a running ensemble beyond it. A
-// server that is restarted begins at round 0, and joins the quorum all the same.
+// Two forged rounds, each within the bound, have led a running ensemble beyond it. A server
+// that is restarted begins at round 0, and joins the quorum all the same.
 func TestRestartedServerJoinsAHighRound(t *testing.T) {
 	running := newAlone(t, 2, 1, 2, 3)
 	running.look(4, 1)

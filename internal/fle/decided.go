@@ -7,14 +7,14 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// AskersMax is how many servers without a vote are remembered as having asked.
+// AskersMax is how many servers without a vote are remembered as having asked for the outcome.
 const AskersMax = 64
 
-// asker is a server that was looking when this one had something to say.
+// asker is a server that was looking when this server told it something.
 type asker struct {
 	id    quorum.ID
-	round int64        // in which it asked last
-	last  Notification // what it was told
+	round int64        // the round of its last question
+	last  Notification // the last answer it got
 	atMs  int64
 }
 
@@ -26,9 +26,9 @@ func (m *Machine) decide(nowMs int64, agreed quorum.IDs) {
 	m.tellOthers(agreed)
 }
 
-// tellOthers notifies the participants that have not said that they agree of whom
-// this server follows. They may have missed something, and would ask only when their
-// resend pause is over; or have elected this very server, and wait for it.
+// tellOthers tells the participants that have not said that they agree whom this server
+// follows. They may have missed a message, and would ask only when their resend pause is over.
+// Or they may have elected this very server and wait for it.
 func (m *Machine) tellOthers(agreed quorum.IDs) {
 	if m.state == Leading {
 		return // tellParticipants has told them
@@ -41,7 +41,7 @@ func (m *Machine) tellOthers(agreed quorum.IDs) {
 	}
 }
 
-// takeRole takes the role that follows from a vote; e lacks only the state.
+// takeRole begins the role that follows from a vote; e lacks only the state.
 func (m *Machine) takeRole(nowMs int64, e Elected, supporters quorum.IDs) {
 	switch {
 	case e.Leader == m.cfg.ID:
@@ -64,8 +64,8 @@ func (m *Machine) takeRole(nowMs int64, e Elected, supporters quorum.IDs) {
 	m.tellAsked(nowMs)
 }
 
-// tellParticipants notifies all participants that this server leads: they need its own
-// notification (fle-F4), however it has come to lead.
+// tellParticipants tells all participants that this server leads. They need a notification from
+// the leader itself (fle-F4), however it has come to lead.
 func (m *Machine) tellParticipants(nowMs int64) {
 	n := m.notification()
 	for _, id := range m.set.Participants() {
@@ -79,10 +79,11 @@ func (m *Machine) tellParticipants(nowMs int64) {
 	}
 }
 
-// followingReceivesLooking answers with whom this server follows. If it is the
-// leader itself that looks for another, or has gone on to a later round, there
-// is nobody to follow. An observer's answer counts for no leader. But it brings the
-// configuration, to a server that was away while all others that it knows moved.
+// followingReceivesLooking answers a server that looks with the leader that this server
+// follows. If the sender is that leader, and it votes for another server or has gone on to a
+// later round, there is nobody to follow. The answer of an observer counts for no leader, but
+// it carries the configuration to a server that was away while all the servers it knows were
+// replaced.
 func (m *Machine) followingReceivesLooking(nowMs int64, from quorum.ID, n *Notification) {
 	if from == m.current.Leader && (n.Round > m.currentRound || n.Round == m.currentRound && n.Leader != from) {
 		m.doubt()
@@ -91,7 +92,7 @@ func (m *Machine) followingReceivesLooking(nowMs int64, from quorum.ID, n *Notif
 	m.answer(nowMs, from, n.Round)
 }
 
-// followingReceivesFollowing finds out that the leader follows another one, and
+// followingReceivesFollowing notices when this server's leader follows another server, and
 // tells a server that follows this one that it does not lead.
 func (m *Machine) followingReceivesFollowing(nowMs int64, from quorum.ID, n *Notification) {
 	switch {
@@ -102,8 +103,8 @@ func (m *Machine) followingReceivesFollowing(nowMs int64, from quorum.ID, n *Not
 	}
 }
 
-// doubt says that the leader will not lead, once. After Synced the connection
-// to the leader knows better.
+// doubt emits, once, that the leader will not lead. After Synced the connection to the leader
+// is the better evidence.
 func (m *Machine) doubt() {
 	if !m.synced && !m.doubted {
 		m.doubted = true
@@ -112,8 +113,8 @@ func (m *Machine) doubt() {
 	}
 }
 
-// leadingReceivesLooking answers, and notes who has left. The very vote that
-// elected this server, delivered late, is support and not news.
+// leadingReceivesLooking answers, and records whether the sender has left. A late copy of the
+// very vote that elected this server is support, not a sign that the sender has left.
 func (m *Machine) leadingReceivesLooking(nowMs int64, from quorum.ID, n *Notification) {
 	if n.Round == m.currentRound && n.Leader == m.cfg.ID {
 		m.supporters.Add(from)
@@ -123,8 +124,9 @@ func (m *Machine) leadingReceivesLooking(nowMs int64, from quorum.ID, n *Notific
 	m.answer(nowMs, from, n.Round)
 }
 
-// leadingReceivesDecided notes who has come or left. One that leads itself, in this
-// round or a later one, has left: its vote for this server was of before.
+// leadingReceivesDecided records which servers have come or left. A server that follows another
+// leader, or leads itself, in this round or a later one has left: its vote for this server was
+// cast before.
 func (m *Machine) leadingReceivesDecided(_ int64, from quorum.ID, n *Notification) {
 	if n.Leader == m.cfg.ID {
 		m.supporters.Add(from)
@@ -133,8 +135,8 @@ func (m *Machine) leadingReceivesDecided(_ int64, from quorum.ID, n *Notificatio
 	}
 }
 
-// leaves notes that a participant supports this leader no more. When the rest is no
-// quorum, nobody can join any more either (fle-F4), and all would wait until this
+// leaves records that a participant no longer supports this leader. If the remaining supporters
+// are no quorum, nobody else can join either (fle-F4), and all of them would wait until the
 // leader times out on its followers (ZOOKEEPER-3109).
 func (m *Machine) leaves(id quorum.ID) {
 	if !m.supporters.Remove(id) {
@@ -146,10 +148,10 @@ func (m *Machine) leaves(id quorum.ID) {
 	}
 }
 
-// answer tells a server that asked, and remembers it. The same thing is said at
-// most once in half a resend pause to a peer that asks in the same round: it may say
-// much in one round, and two servers that take each other for strangers would
-// answer answers for ever.
+// answer sends this server's notification to a server that asked, and remembers it. A peer that
+// asks again in the same round gets the same answer at most once in half a resend pause. Such a
+// peer may send many messages in one round, and two servers that each consider the other a
+// stranger would answer each other's answers for ever.
 func (m *Machine) answer(nowMs int64, id quorum.ID, round int64) {
 	n := m.notification()
 	at := slices.IndexFunc(m.asked, func(a asker) bool { return a.id == id })
@@ -166,8 +168,8 @@ func (m *Machine) answer(nowMs int64, id quorum.ID, round int64) {
 	m.out = append(m.out, Send{id, n})
 }
 
-// tellAsked tells all that asked in this election or after it what has changed
-// since.
+// tellAsked tells every server that asked, during this election or after it, what has changed
+// since it was told.
 func (m *Machine) tellAsked(nowMs int64) {
 	n := m.notification()
 	for i := range m.asked {

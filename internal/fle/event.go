@@ -11,35 +11,34 @@ import (
 type Ensemble struct {
 	// Committed is the configuration in force.
 	Committed quorum.Set
-	// Seen is the one that is proposed to follow; nil if there is none newer
-	// than Committed.
+	// Seen is the proposed next configuration; nil if there is none newer than Committed.
 	Seen quorum.Set
-	// Learned is one that a peer has proposed in its log, and this server has not:
-	// its servers vote and can lead, but nothing needs its quorum. Nil for none.
+	// Learned is a configuration that a peer has as a proposal in its log and this server has
+	// not. Its servers vote and can lead, but nothing needs its quorum. Nil for none.
 	Learned quorum.Set
-	// Version is that of Committed, and Config its text, which goes out with
-	// every notification.
+	// Version is the version of Committed, and Config its text; both are sent with every
+	// notification.
 	Version int64
 	Config  string
-	// SeenVersion and SeenConfig are those of Seen, 0 and empty without one. They
-	// go out as well.
+	// SeenVersion and SeenConfig are the version and the text of Seen; 0 and empty without one.
+	// They are sent as well.
 	SeenVersion int64
 	SeenConfig  string
-	// Fixed: this server takes part in no change of the ensemble (reconfigEnabled is
+	// Fixed is set if this server takes part in no change of the ensemble (reconfigEnabled is
 	// off). It adopts a newer configuration only if a quorum of Committed has it.
 	Fixed bool
-	// Oracle: Committed has two participants, of which one may go on without the other if
-	// somebody from outside says so; Alone: this one.
+	// Oracle is set if Committed has two participants, one of which may go on without the other
+	// if the oracle says so. Alone is set if that one is this server.
 	Oracle, Alone bool
 }
 
-// Event is something that happened. One is given at a time.
+// Event is something that has happened. Step takes one at a time.
 type Event interface{ event() }
 
 type (
-	// Look begins an election, at the start and whenever this server has left
-	// its role. The zxid is the last one in the log after all of it was read,
-	// committed or not; -1 if the history cannot be trusted.
+	// Look begins an election, at the start and whenever this server has left its role. The
+	// zxid is the last one in the log, committed or not, after the whole log was read; -1 if
+	// the history cannot be trusted.
 	Look struct {
 		Zxid zk.Zxid
 		// Epoch is the current epoch, as it is on disk.
@@ -52,17 +51,17 @@ type (
 		Notification
 	}
 
-	// Synced says that this server is in step with its leader, or as leader
-	// has a quorum in step, in this epoch.
+	// Synced says that this server is synchronized with its leader in this epoch or, as leader,
+	// has a quorum that is synchronized with it.
 	Synced struct{ Epoch int64 }
 
-	// Reconfigured says that another configuration is in force, or proposed.
-	// While looking, the election starts again.
+	// Reconfigured says that another configuration is in force, or proposed. If this server is
+	// looking, the election starts again.
 	Reconfigured struct{ Ensemble }
 
-	// Appointed says that a reconfiguration made this server's leader, itself
-	// or another, without an election. It is ignored before the first Look and
-	// when that leader is no participant with weight.
+	// Appointed says that a reconfiguration has chosen this server's leader, itself or another
+	// server, without an election. It is ignored before the first Look, and if that leader is
+	// not a participant with weight.
 	Appointed struct {
 		Leader quorum.ID
 		Zxid   zk.Zxid
@@ -87,7 +86,7 @@ type Effect interface {
 }
 
 type (
-	// Send tells a peer. Of several to the same peer that wait, only the last
+	// Send sends a notification to a peer. Of several that wait for the same peer only the last
 	// one matters: a queue of old votes slows an election down.
 	Send struct {
 		To quorum.ID
@@ -99,14 +98,14 @@ type (
 		State State // never Looking
 		Vote
 		Round int64
-		// Joined says that there was a leadership already: it was reported, or
-		// appointed, and not decided by votes here.
+		// Joined is set if the leadership existed already: it was reported, or appointed, and
+		// not decided by votes here.
 		Joined bool
 	}
 
-	// Adopt says that a peer's configuration is newer than the one in force
-	// here, and this server is looking: check the text, make it the one in
-	// force, and say Reconfigured. Said once for a version of a server.
+	// Adopt says that a peer's configuration is newer than the one in force here, while this
+	// server is looking. The caller checks the text, puts it in force, and answers with
+	// Reconfigured. It is emitted once for each server and version.
 	Adopt struct {
 		From    quorum.ID
 		Version int64
@@ -114,21 +113,23 @@ type (
 	}
 
 	// Learned says that a participant has a configuration in its log that is newer than any
-	// this server has, and this server is looking: answer with Reconfigured, and the
-	// configuration as Ensemble.Learned. Emitted once per version in an election.
+	// this server has, while this server is looking. The caller answers with Reconfigured, with
+	// that configuration as Ensemble.Learned. It is emitted once for each version in an
+	// election.
 	Learned struct {
 		From    quorum.ID
 		Version int64
 		Config  string
 	}
 
-	// Doubt says that the leader will not lead: leave it, and answer with Look. A
-	// follower received its leader's vote for another; a leader, which is named
-	// itself, lost so many supporters that nobody else can join. It comes only before Synced.
+	// Doubt says that the leader will not lead: the caller leaves it and answers with Look. On
+	// a follower, the leader has voted for another server. On a leader, which is named itself
+	// then, so many supporters have left that nobody else can join. It comes only before
+	// Synced.
 	Doubt struct{ Leader quorum.ID }
 
-	// Disloyal says that a participant which was for this leader is looking again, or
-	// follows another (ZOOKEEPER-3109).
+	// Disloyal says that a participant which supported this leader is looking again, or follows
+	// another leader (ZOOKEEPER-3109).
 	Disloyal struct{ Participant quorum.ID }
 )
 

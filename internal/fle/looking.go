@@ -23,16 +23,16 @@ func (m *Machine) onLook(nowMs int64, e Look) {
 	m.takeEarly(nowMs)
 }
 
-// early is a vote that came before this server looked.
+// early is a vote that arrived before this server was looking.
 type early struct {
 	n    Notification
 	atMs int64
 }
 
-// keepEarly remembers the last vote of a participant that looks, while this server
-// does not: servers notice the loss of a leader one after the other, and the
-// first one's vote would be lost until its resend pause ends. The same holds for a
-// leader that it follows since a later round than this server's: it says so only once.
+// keepEarly remembers the last vote of a looking participant while this server does not look.
+// Servers notice the loss of a leader one after another, and the vote of the first one would
+// otherwise be lost until its resend pause ends. It also remembers a notification that its
+// sender has decided in a later round than this server's, because that is sent only once.
 func (m *Machine) keepEarly(nowMs int64, from quorum.ID, n *Notification) {
 	if n.State == Looking || m.look != nil && n.Round > m.currentRound {
 		m.early[from] = early{*n, nowMs}
@@ -41,9 +41,9 @@ func (m *Machine) keepEarly(nowMs int64, from quorum.ID, n *Notification) {
 	}
 }
 
-// takeEarly receives those notifications now, first those of servers that follow
-// already: votes for one that follows another must not decide. A vote that is older than the longest
-// pause would have been repeated if it were still meant.
+// takeEarly handles the remembered notifications, those of servers that follow already first:
+// votes for a server that follows another one must not decide the election. A vote older than
+// the longest pause is dropped, because its sender would have repeated it if it still held.
 func (m *Machine) takeEarly(nowMs int64) {
 	received := m.early
 	m.early = make(map[quorum.ID]early)
@@ -57,16 +57,16 @@ func (m *Machine) takeEarly(nowMs int64) {
 	}
 }
 
-// preferred returns the configuration whose servers come first in a round. While
-// a change is proposed, some may not have learned of it (Apache's servers do not),
-// and cannot vote for a leader that only it has. So in some rounds the servers of
-// the configuration in force come first: everybody can elect them. But their
-// histories may all be too short for the quorum of the proposed one, which Zab
-// asks for as well; so in other rounds the history alone counts. A round without
-// a decision gives way to the next one (see tick).
+// preferred returns the configuration whose servers come first in a round. While a change is
+// proposed, some servers may not have learned of it (Apache's servers do not), and they cannot
+// vote for a leader that is only in the proposed configuration. So in some rounds the servers
+// of the configuration in force come first: everybody can elect them. But their histories may
+// all be too short for the quorum of the proposed configuration, which Zab needs as well. So in
+// other rounds the history alone counts. A round without a decision is followed by the next one
+// (see tick).
 //
-// Which is which is the Thue-Morse sequence: whatever number of rounds a failed
-// leadership takes, both kinds come up.
+// The two kinds alternate by the Thue-Morse sequence: whatever number of rounds each failed
+// leadership takes, both kinds occur.
 func (m *Machine) preferred(round int64) quorum.Set {
 	if bits.OnesCount64(uint64(round))%2 != 0 {
 		return m.ensemble.Committed
@@ -74,8 +74,8 @@ func (m *Machine) preferred(round int64) quorum.Set {
 	return m.set
 }
 
-// roundResends is how many of the shortest pauses a round may last while a change
-// of the ensemble is proposed.
+// roundResends is how long a round may last while a change of the ensemble is proposed, in
+// shortest pauses.
 const roundResends = 8
 
 // startRound enters a round with a first proposal.
@@ -90,7 +90,7 @@ func (m *Machine) startRound(nowMs, round int64, first Vote) {
 	m.propose(nowMs, first)
 }
 
-// propose makes a vote the own one and tells all participants.
+// propose makes a vote this server's own and sends it to all participants.
 func (m *Machine) propose(nowMs int64, v Vote) {
 	m.proposal = v
 	m.finalizeMs = 0
@@ -102,8 +102,8 @@ func (m *Machine) propose(nowMs int64, v Vote) {
 	m.count(nowMs)
 }
 
-// broadcast tells all participants the present proposal. Nobody else is told without
-// asking: observers that dial each other make storms (ZOOKEEPER-1807).
+// broadcast sends the present proposal to all participants. Other servers are not told without
+// asking: observers that dial each other cause storms (ZOOKEEPER-1807).
 func (m *Machine) broadcast(nowMs int64) {
 	n := m.notification()
 	for _, id := range m.set.Participants() {
@@ -114,8 +114,8 @@ func (m *Machine) broadcast(nowMs int64) {
 	m.resendMs = nowMs + m.resendGapMs
 }
 
-// onReceived filters before the table: a server without a vote gets an answer and is not
-// counted (fle-F8).
+// onReceived filters notifications before the table of handlers: a server without a vote gets
+// an answer and is not counted (fle-F8).
 func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 	if from == m.cfg.ID || n.State < 0 || n.State >= states || n.Round < roundMin(n.State) || n.Round > roundMax {
 		return
@@ -140,8 +140,9 @@ func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 	handlers[m.state][n.State](m, nowMs, from, n)
 }
 
-// roundMin is the lowest round that is accepted. Apache's servers whose leader a reconfig has
-// chosen say -1, until the next election: it is in no round, and can be joined in any.
+// roundMin is the lowest round that is accepted. Apache's servers whose leader was chosen by a
+// reconfig send -1 until the next election: that leadership is in no round, and can be joined
+// in any.
 func roundMin(sender State) int64 {
 	if sender == Looking {
 		return 0
@@ -149,26 +150,28 @@ func roundMin(sender State) int64 {
 	return -1
 }
 
-// adopt asks for a newer configuration, and reports whether the message is used up
-// by that. Only while looking: otherwise the leader brings it (ZOOKEEPER-2212).
-// Once for a version of a server, so that a text which cannot be used does not block the
-// election; and one of a high version, which anybody may say, not those of the others.
+// adopt asks the caller to adopt a newer configuration, and reports whether that completes the
+// handling of the message. It does so only while looking: otherwise the leader sends the
+// configuration (ZOOKEEPER-2212). It does so once for each server and version. So a text that
+// cannot be used does not block the election, and a high version, which any peer can claim,
+// does not block the configurations of the other servers.
 func (m *Machine) adopt(from quorum.ID, n *Notification) bool {
 	if m.state != Looking || n.ConfigVersion <= m.ensemble.Version || m.adopted[from] == n.ConfigVersion ||
 		m.ensemble.Fixed && !m.quorumHas(from, n.ConfigVersion) {
 		return false
 	}
 	if len(m.adopted) >= AskersMax+len(m.set.Participants()) {
-		clear(m.adopted) // strangers may have any number
+		clear(m.adopted) // strangers may claim any number of ids
 	}
 	m.adopted[from] = n.ConfigVersion
 	m.out = append(m.out, Adopt{from, n.ConfigVersion, n.Config})
 	return true
 }
 
-// quorumHas notes that a server has a configuration of this version, and reports whether this
-// server and others that have one as new are a quorum of the configuration in force. A
-// single server, perhaps of another ensemble, must not change a fixed one.
+// quorumHas records that a server has a configuration of this version. It reports whether this
+// server, together with the others that have a configuration at least as new, is a quorum of
+// the configuration in force. A single server, perhaps of another ensemble, must not be able to
+// change a fixed one.
 func (m *Machine) quorumHas(from quorum.ID, version int64) bool {
 	if m.reported == nil {
 		m.reported = make(map[quorum.ID]int64)
@@ -186,8 +189,9 @@ func (m *Machine) quorumHas(from quorum.ID, version int64) bool {
 	return m.ensemble.Committed.Enough(have)
 }
 
-// learnConfig reports a configuration that is proposed in the log of a participant. The
-// message is not used up by that. Once per version: it may be of no use.
+// learnConfig reports a configuration that is proposed in the log of a participant. The message
+// is handled further afterwards. It does so once for each version, because the configuration
+// may be unusable.
 func (m *Machine) learnConfig(from quorum.ID, n *Notification) {
 	known := max(m.ensemble.Version, m.ensemble.SeenVersion, m.learnedVersion)
 	if m.state != Looking || m.look == nil || n.ProposedVersion <= known || !m.ensemble.Committed.Participants().Has(from) {
@@ -197,12 +201,12 @@ func (m *Machine) learnConfig(from quorum.ID, n *Notification) {
 	m.out = append(m.out, Learned{from, n.ProposedVersion, n.Proposed})
 }
 
-// lookingReceivesLooking counts the vote of a peer in this round, and takes over a
-// better one.
+// lookingReceivesLooking counts the vote of a peer in this round, and adopts the vote if it is
+// better.
 func (m *Machine) lookingReceivesLooking(nowMs int64, from quorum.ID, n *Notification) {
-	delete(m.established, from) // it follows nobody any more
+	delete(m.established, from) // it no longer follows anybody
 	if !m.participant() {
-		return // it waits for an outcome (fle-F8)
+		return // a server without a vote waits for an outcome (fle-F8)
 	}
 	if n.Round < m.round {
 		delete(m.votes, from)
@@ -214,14 +218,14 @@ func (m *Machine) lookingReceivesLooking(nowMs int64, from quorum.ID, n *Notific
 		return
 	}
 	if n.Round-m.round > roundJumpMax {
-		m.startRound(nowMs, m.round+roundJumpMax, m.initial) // the peer tells of its round again
+		m.startRound(nowMs, m.round+roundJumpMax, m.initial) // the peer will send its round again
 		return
 	}
 	b := lastVoteOf(n)
 	switch {
 	case n.Round > m.round:
-		// Compared with the first vote, not with the proposal: that one was
-		// taken over in a round that is past.
+		// Compared with the first vote, not with the proposal, which was adopted in a round
+		// that is over.
 		first := m.initial
 		if n.outranks(first, m.preferred(n.Round), m.set) {
 			first = n.Vote
@@ -230,8 +234,8 @@ func (m *Machine) lookingReceivesLooking(nowMs int64, from quorum.ID, n *Notific
 	case n.outranks(m.proposal, m.preferred(m.round), m.set):
 		m.propose(nowMs, n.Vote)
 	case n.Vote != m.proposal && m.votes[from] == b:
-		// It repeats a vote that is not the best: what was sent did not reach
-		// it, and the own pause may be long by now.
+		// The peer repeats a vote that is not the best: what was sent did not reach it, and
+		// this server's own pause may be long by now.
 		m.answer(nowMs, from, n.Round)
 	}
 	if m.state != Looking {
@@ -260,8 +264,8 @@ func (m *Machine) count(nowMs int64) {
 	}
 }
 
-// waitMs is how long to wait for a better vote. A server that has had to doubt
-// its leader twice decides too early: perhaps others need a quorum of another ensemble, too.
+// waitMs returns how long to wait for a better vote. A server that has doubted its leader twice
+// decides too early: perhaps others need a quorum of another ensemble, too.
 func (m *Machine) waitMs() int64 {
 	if m.doubts < 2 {
 		return m.cfg.FinalizeMs
@@ -269,7 +273,7 @@ func (m *Machine) waitMs() int64 {
 	return max(m.cfg.FinalizeMs, m.cfg.ResendMinMs/4)
 }
 
-// agreed returns who votes as this server does; nil if that is not enough.
+// agreed returns the servers that vote as this one does; nil if they are not enough.
 func (m *Machine) agreed() quorum.IDs {
 	own := lastVote{m.proposal, m.round, Looking, versionSent}
 	agreed := m.votes.agreeing(m.set.Participants(), own, sameVote)
@@ -279,17 +283,17 @@ func (m *Machine) agreed() quorum.IDs {
 	return agreed
 }
 
-// declined reports whether a server has reported that it follows another one, in this
-// round or a later one. It will not lead in this round any more (fle-F1). A server that
-// elected it all the same would wait for news that it has had already.
+// declined reports whether the proposed leader has said that it follows another server, in this
+// round or a later one. It will not lead in this round any more (fle-F1). A server that elected
+// it nevertheless would wait for a message that it has received already.
 func (m *Machine) declined(leader quorum.ID) bool {
 	b, ok := m.established[leader]
 	return ok && b.round >= m.round && b.Leader != leader
 }
 
-// lookingReceivesDecided counts the notification of a server that follows or leads:
-// in this round as a vote like others, and in any round as news of an ensemble
-// that can be joined.
+// lookingReceivesDecided counts the notification of a server that follows or leads: in this
+// round as a vote like any other, and in any round as a report of a leadership that can be
+// joined.
 func (m *Machine) lookingReceivesDecided(nowMs int64, from quorum.ID, n *Notification) {
 	if !m.set.Participants().Has(n.Leader) {
 		return
@@ -297,10 +301,9 @@ func (m *Machine) lookingReceivesDecided(nowMs int64, from quorum.ID, n *Notific
 	b := lastVoteOf(n)
 	switch {
 	case n.Round > m.round:
-		delete(m.votes, from) // it has left this round, and what it voted in it
+		delete(m.votes, from) // it has left this round, and its vote in it no longer counts
 	case n.Round == m.round:
-		// Judged by this round's own votes, not by those of any round
-		// (ZOOKEEPER-3537).
+		// Judged by the votes of this round alone, not by those of any round (ZOOKEEPER-3537).
 		m.votes[from] = b
 		if m.joins(nowMs, m.votes, b, sameInRound) {
 			return
@@ -313,9 +316,9 @@ func (m *Machine) lookingReceivesDecided(nowMs int64, from quorum.ID, n *Notific
 	m.count(nowMs)
 }
 
-// joins joins the leadership that b reports if a quorum does, and the leader
-// says so itself (fle-F4). A quorum of the configuration in force is enough: one that
-// is proposed may be in this server's log alone, and never come.
+// joins joins the leadership that b reports if a quorum reports it too and the leader confirms
+// it (fle-F4). A quorum of the configuration in force is enough: a proposed configuration may
+// be in this server's log alone, and never be committed.
 func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVote) bool) bool {
 	agreed := t.agreeing(m.set.Participants(), b, same)
 	if m.set.Weight(b.Leader) == 0 || !m.ensemble.Committed.Enough(agreed) && !m.leadsAlone(b) {
@@ -323,13 +326,12 @@ func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVot
 	}
 	switch {
 	case b.Leader == m.cfg.ID && b.round != m.round:
-		return false // what it once was, in a round that is past (fle-F5)
+		return false // this server led in a round that is over (fle-F5)
 	case b.Leader == m.cfg.ID:
 	case !agreed.Has(b.Leader) || t[b.Leader].state != Leading:
 		return false
 	}
-	// A lower round is not taken over: it could be one in which this machine
-	// decided before (fle-F1).
+	// A lower round is not adopted: this machine could have decided in it before (fle-F1).
 	if b.round > m.round {
 		m.round = min(b.round, m.round+roundJumpMax)
 	}
@@ -338,21 +340,21 @@ func (m *Machine) joins(nowMs int64, t tally, b lastVote, same func(a, b lastVot
 	return true
 }
 
-// leadsAlone reports whether a vote is that of a leader which the oracle may let lead without
-// another: it has not let this server, which may join it then. If it leads nobody, the
-// connection to it shows that.
+// leadsAlone reports whether a vote comes from a leader that the oracle may permit to lead
+// without the other participant. The oracle has not permitted this server, so it may join that
+// leader. If that leader in fact leads nobody, the connection to it shows that.
 func (m *Machine) leadsAlone(b lastVote) bool {
 	return m.ensemble.Oracle && !m.ensemble.Alone && b.state == Leading && b.Leader != m.cfg.ID
 }
 
-// electsItself reports whether this server is to lead without another: the oracle says so, and
-// in this round nobody else has voted, for a whole pause.
+// electsItself reports whether this server should lead without the other participant: the
+// oracle permits it, and nobody else has voted in this round for a whole pause.
 func (m *Machine) electsItself() bool {
 	return m.ensemble.Alone && m.participant() && trusted(m.initial.Zxid) && m.proposal == m.initial &&
 		m.set.Weight(m.cfg.ID) > 0 && len(m.votes) == 1
 }
 
-// tick does what is due while looking.
+// tick does what is due while this server is looking.
 func (m *Machine) tick(nowMs int64) {
 	if m.state != Looking || m.look == nil {
 		return

@@ -11,7 +11,7 @@ import (
 // link is one direction between two servers.
 type link struct{ from, to quorum.ID }
 
-// network holds machines and what is under way between them, in one thread.
+// network holds machines and the messages that are on their way between them, in one thread.
 // Each link keeps its order; between links the test or the seed decides.
 type network struct {
 	nowMs    int64
@@ -21,7 +21,7 @@ type network struct {
 	cut      map[link]bool
 	down     map[quorum.ID]bool
 	log      []string
-	saw      func(id quorum.ID, e Effect) // told of each effect, may be nil
+	saw      func(id quorum.ID, e Effect) // called with each effect, may be nil
 }
 
 func newNetwork() *network {
@@ -35,7 +35,7 @@ func (w *network) add(id quorum.ID, cfg Config, ensemble Ensemble) {
 	w.ids.Add(id)
 }
 
-// step gives one event to one machine and carries out its effects.
+// step passes one event to one machine and carries out its effects.
 func (w *network) step(id quorum.ID, e Event) {
 	if w.down[id] {
 		return
@@ -71,7 +71,7 @@ func (w *network) say(format string, args ...any) {
 	w.log = append(w.log, fmt.Sprintf(format, args...))
 }
 
-// deliver hands over the oldest message of a link.
+// deliver passes on the oldest message of a link.
 func (w *network) deliver(way link) bool {
 	queue := w.ways[way]
 	if len(queue) == 0 {
@@ -82,7 +82,7 @@ func (w *network) deliver(way link) bool {
 	return true
 }
 
-// waiting returns the links with something on them, in order.
+// waiting returns the links with messages, in order.
 func (w *network) waiting() []link {
 	var found []link
 	for _, from := range w.ids {
@@ -95,8 +95,8 @@ func (w *network) waiting() []link {
 	return found
 }
 
-// quiesce delivers in trips: everything that is under way, then what that
-// brought, until nothing moves. It returns how many trips that took.
+// quiesce delivers in trips: everything that is on its way, then the answers, until nothing
+// moves. It returns the number of trips.
 func (w *network) quiesce() int {
 	trips := 0
 	for ; trips < 100; trips++ {
@@ -117,7 +117,7 @@ func (w *network) quiesce() int {
 	return trips
 }
 
-// advance moves the clock and ticks every machine when it wants it.
+// advance moves the clock and ticks every machine when it wants that.
 func (w *network) advance(ms int64) {
 	end := w.nowMs + ms
 	for {
@@ -138,7 +138,7 @@ func (w *network) advance(ms int64) {
 	}
 }
 
-// crash takes a server down with all that is on its way from and to it.
+// crash takes a server down, with everything on its way from and to it.
 func (w *network) crash(id quorum.ID) {
 	w.down[id] = true
 	for way := range w.ways {
@@ -148,7 +148,7 @@ func (w *network) crash(id quorum.ID) {
 	}
 }
 
-// pick returns a random link that has something.
+// pick returns a random link that has messages.
 func (w *network) pick(r *rand.Rand) (link, bool) {
 	ways := w.waiting()
 	if len(ways) == 0 {

@@ -2,7 +2,7 @@ package fle
 
 import "fmt"
 
-// State is what a server does at present. The values are those on the wire.
+// State is what a server does at present. The values are those of the protocol.
 type State int32
 
 // The states of a server.
@@ -23,26 +23,25 @@ func (s State) String() string {
 	return names[s]
 }
 
-// Notification is what peers tell each other.
+// Notification is the message that servers send each other in an election.
 type Notification struct {
 	State State
 	Vote
-	// Round is the sender's logical clock. Of a server that does not look it is
-	// the round in which its vote was decided, or a later one in which it voted
-	// before it joined. Apache's say the former.
+	// Round is the sender's logical clock. If the sender is not looking, it is the round in
+	// which its vote was decided, or a later one in which it voted before it joined. Apache's
+	// servers send the former.
 	Round int64
-	// Version is the format that the sender speaks: 0 the oldest, 1 with the
-	// vote's epoch, 2 with its configuration (ZOOKEEPER-1810).
+	// Version is the format that the sender uses: 0 is the oldest, 1 includes the vote's epoch,
+	// 2 its configuration (ZOOKEEPER-1810).
 	Version int32
 	// Config is the text of the sender's configuration in force, empty if it
 	// sent none; ConfigVersion is its version, 0 without one.
 	Config        string
 	ConfigVersion int64
-	// Proposed is the text of a configuration that the sender has in its log and
-	// that is not known to be in force, empty without one; ProposedVersion is its
-	// version. Apache's servers neither send nor read it. A server that has not
-	// got the proposal needs it to count the votes of those who have, and to find
-	// a leader that is in no other configuration.
+	// Proposed is the text of a configuration that is in the sender's log and not known to be
+	// in force; empty without one. ProposedVersion is its version. Apache's servers neither
+	// send nor read it. A server that does not have the proposal needs it to count the votes of
+	// the servers that do, and to find a leader that is in no other configuration.
 	Proposed        string
 	ProposedVersion int64
 }

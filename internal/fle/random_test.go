@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// patienceMs is how long the model of zab in this test puts up with a leader
-// that does not lead, or with too few followers.
+// patienceMs is how long the model of zab in this test tolerates a leader that does not lead,
+// or too few followers.
 const patienceMs = 300
 
 // cast names one life of a participant in one round.
@@ -22,8 +22,8 @@ type cast struct {
 	round int64
 }
 
-// world is a network with faults, a model of what zab does with the outcome,
-// and the ghost record that safety is checked against.
+// world is a network with faults, a model of what zab does with the outcome, and the ghost
+// record against which safety is checked.
 type world struct {
 	*network
 	t            *testing.T
@@ -61,7 +61,7 @@ func newWorld(t *testing.T, seed int64) *world {
 		}
 		participants = append(participants, v)
 	}
-	participants[0].Weight = 1 // else nobody might have any
+	participants[0].Weight = 1 // otherwise nobody might have any
 	set, err := quorum.NewHierarchical(participants...)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func (w *world) start(id quorum.ID) {
 	w.step(id, w.history[id])
 }
 
-// check holds every effect against fle-F1 to fle-F5, from outside.
+// check verifies fle-F1 to fle-F5 for every effect, from outside.
 func (w *world) check(id quorum.ID, effect Effect) {
 	switch e := effect.(type) {
 	case Send:
@@ -105,7 +105,7 @@ func (w *world) check(id quorum.ID, effect Effect) {
 		w.elected(id, e)
 	case Doubt:
 		w.doubts++
-		w.sinceMs[id] = 1 // long ago: leaves at the next look at it
+		w.sinceMs[id] = 1 // long ago: it leaves at the next check
 	}
 }
 
@@ -136,8 +136,8 @@ func (w *world) elected(id quorum.ID, e Elected) {
 	w.oneLeader(id, e)
 }
 
-// backed checks fle-F3: the votes behind a decision were given, by a quorum, and
-// each of its members had no better history.
+// backed checks fle-F3: a quorum gave the votes behind a decision, and none of its members had
+// a better history.
 func (w *world) backed(id quorum.ID, e Elected) {
 	supporters := w.machines[id].supporters
 	if !w.set.Enough(supporters) {
@@ -155,7 +155,7 @@ func (w *world) backed(id quorum.ID, e Elected) {
 	}
 }
 
-// oneLeader checks the end of fle-F1. Over lives it cannot hold: a restarted server
+// oneLeader checks the end of fle-F1. It cannot hold over several lives: a restarted server
 // begins at round 1 again.
 func (w *world) oneLeader(id quorum.ID, e Elected) {
 	round := w.deciders[e.Round]
@@ -192,8 +192,8 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf("%s\n%s", strings.Join(tail, "\n"), fmt.Sprintf(format, args...))
 }
 
-// zab is the model of what follows an election: a server that cannot work with
-// the outcome looks again; one that can gets an epoch.
+// zab is the model of what follows an election: a server that cannot work with the outcome
+// looks again; one that can gets an epoch.
 func (w *world) zab() {
 	for _, id := range w.ids {
 		m := w.machines[id]
@@ -239,15 +239,15 @@ func (w *world) works(id quorum.ID, m *Machine) bool {
 	return true
 }
 
-// attached reports whether a learner's connection is to this leadership and not to
-// an earlier one of the same server.
+// attached reports whether a learner's connection is to this leadership, and not to an earlier
+// one of the same server.
 func attached(learner, leader *Machine) bool {
 	return !learner.synced || leader.synced && learner.current.Epoch == leader.current.Epoch
 }
 
 func (w *world) linked(a, b quorum.ID) bool { return !w.cut[link{a, b}] && !w.cut[link{b, a}] }
 
-// trouble does one random thing.
+// trouble causes one random fault.
 func (w *world) trouble() {
 	a, b := w.ids[w.r.Intn(len(w.ids))], w.ids[w.r.Intn(len(w.ids))]
 	way, some := w.pick(w.r)
@@ -279,8 +279,8 @@ func (w *world) trouble() {
 	}
 }
 
-// reconnect replaces a connection: what was on it is gone, and the last message
-// comes again.
+// reconnect replaces a connection: messages on the old one are gone, and the last message comes
+// again.
 func (w *world) reconnect(way link) {
 	delete(w.ways, way)
 	if last, ok := w.last[way]; ok && !w.cut[way] && !w.down[way.to] && !w.down[way.from] {
@@ -293,7 +293,7 @@ func (w *world) pass(ms int64) {
 	w.zab()
 }
 
-// heal ends all faults and lets time pass until all agree, or too much of it.
+// heal ends all faults and lets time pass until all agree, or too much time has passed.
 func (w *world) heal() {
 	w.cut = make(map[link]bool)
 	for _, id := range w.ids {
@@ -344,8 +344,8 @@ func run(t *testing.T, seed int64) *world {
 	return w
 }
 
-// Servers over a network that loses, repeats, delays and cuts, that crash and
-// start again: fle-F1 to fle-F5 hold throughout, and without faults all agree.
+// Servers crash and restart, over a network that loses, repeats, delays and cuts. fle-F1 to
+// fle-F5 hold throughout, and without faults all agree.
 func TestElectionsAreSafeAndEnd(t *testing.T) {
 	seen := make(map[State]int)
 	doubts := 0

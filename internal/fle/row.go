@@ -1,10 +1,10 @@
 package fle
 
-// Row is a place in the table of handlers: what a server in one state does with
-// the notification of a participant in another. Proofs count which of them they met.
+// Row is a place in the table of handlers: what a server in one state does with the
+// notification of a participant in another. Proofs count the rows that they have used.
 type Row struct{ Own, From State }
 
-// Rows returns all of them.
+// Rows returns all rows.
 func Rows() []Row {
 	var rows []Row
 	for own := range states {

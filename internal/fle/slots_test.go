@@ -13,10 +13,10 @@ import (
 
 var slotSeeds = flag.Int("slots", 4000, "how many elections TestElectionsEndOverSlots plays")
 
-// The links of an ensemble keep one notification for each server, the newest,
-// and a new connection begins with the last one sent: what was said between may
-// never arrive. No Zab repairs an election here that ends in two opinions; the
-// only way out is what the servers tell each other. All of them must agree.
+// The links of an ensemble keep one notification for each server, the newest, and a new
+// connection begins with the last one that was sent: messages in between may never arrive. Here
+// no Zab repairs an election that ends in two opinions; the servers can only agree by what they
+// tell each other. All of them must agree.
 func TestElectionsEndOverSlots(t *testing.T) {
 	for seed := range int64(*slotSeeds) {
 		playSlots(t, seed)
@@ -35,7 +35,7 @@ func playSlots(t *testing.T, seed int64) {
 		case Send:
 			way := link{id, e.To}
 			last[way] = e.Notification
-			delete(w.ways, way) // the slot has the newest alone
+			delete(w.ways, way) // the slot has only the newest
 		}
 	}
 	first := quorum.ID(r.Intn(2)) // 0 is an id like any other

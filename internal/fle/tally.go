@@ -2,7 +2,7 @@ package fle
 
 import "github.com/conclave-project/conclave/internal/quorum"
 
-// lastVote is what one participant said last, as far as it counts.
+// lastVote is the last message of a participant, as far as it counts.
 type lastVote struct {
 	Vote
 	round   int64
@@ -12,21 +12,21 @@ type lastVote struct {
 
 func lastVoteOf(n *Notification) lastVote { return lastVote{n.Vote, n.Round, n.State, n.Version} }
 
-// tally is the last vote of each participant. It is read in the order of the participants
-// only, never in that of the map.
+// tally holds the last vote of each participant. It is always read in the order of the
+// participants, never in that of the map.
 type tally map[quorum.ID]lastVote
 
-// sameVote reports whether two looking servers vote the same in the same round.
-// Servers that follow by now are left out: they may have joined without a vote,
-// with a longer history than the leader's (fle-F3).
+// sameVote reports whether two looking servers vote the same in the same round. Servers that
+// follow already are left out: they may have joined without a vote, with a longer history than
+// the leader's (fle-F3).
 func sameVote(a, b lastVote) bool {
 	return a.state == Looking && b.state == Looking && a.Vote == b.Vote && a.round == b.round
 }
 
-// sameInRound reports whether two votes of one round are for the same
-// leadership. What a looking server says must be equal in full. Of servers that
-// decided in this round the leader is enough: one of them may already have the
-// new epoch in its vote and another not yet.
+// sameInRound reports whether two votes of one round are for the same leadership. The votes of
+// looking servers must be equal in full. For servers that decided in this round the leader is
+// enough: one of them may already have the new epoch in its vote when another does not have it
+// yet.
 func sameInRound(a, b lastVote) bool {
 	if a.state == Looking || b.state == Looking {
 		return a.Vote == b.Vote && a.round == b.round
@@ -34,10 +34,9 @@ func sameInRound(a, b lastVote) bool {
 	return a.Leader == b.Leader
 }
 
-// sameLeadership reports whether two servers that follow or lead speak of the same
-// leadership: leader and epoch. Zxid and round may differ, they are of the day
-// on which each of them joined (ZOOKEEPER-1732, 1818). The oldest format has no
-// epoch to compare.
+// sameLeadership reports whether two servers that follow or lead report the same leadership,
+// which means the same leader and epoch. Zxid and round may differ, because they date from when
+// each server joined (ZOOKEEPER-1732, 1818). The oldest format has no epoch to compare.
 func sameLeadership(a, b lastVote) bool {
 	if (a.version > 0) != (b.version > 0) {
 		return a.Leader == b.Leader

@@ -13,10 +13,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestTraces runs every file of testdata. A file starts with a sentence, and
-// often a drawing, in lines with #. Then come blocks: commands, one a line, and
-// after "----" what the servers did, in order. The commands are the cases of
-// script.command.
+// TestTraces runs every file of testdata. A file starts with a sentence, and often a drawing,
+// in lines with #. Then come blocks: commands, one per line, and after "----" what the servers
+// did, in order. The commands are the cases of script.command.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, runTrace)
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A leader is lost and the others notice at about the same time: without any
-// wait for FinalizeMs or for a repeated vote, all agree within a few trips,
-// also when somebody has to change its mind.
+// A leader is lost and the others notice at about the same time. Without any wait for
+// FinalizeMs or for a repeated vote, all agree within a few trips, even if somebody has to
+// change its mind.
 func TestElectionsEndInTrips(t *testing.T) {
 	most, doubts := 0, 0
 	for seed := range int64(3000) {

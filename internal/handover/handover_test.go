@@ -41,7 +41,7 @@ func TestPartsComeInOrder(t *testing.T) {
 	}
 }
 
-// What was gathered before an error is taken; an error of take comes first.
+// Everything gathered before an error is taken. An error of take has precedence.
 func TestErrorsOfBothEnds(t *testing.T) {
 	errGather, errTake := errors.New("gather"), errors.New("take")
 	for failAt := range 12 {
@@ -65,7 +65,7 @@ func TestErrorsOfBothEnds(t *testing.T) {
 				t.Fatal("it still gathers")
 			}
 			want := errGather
-			if takes <= failAt { // there are failAt parts, and the last one
+			if takes <= failAt { // failAt parts and the last one
 				want = errTake
 			}
 			if err != want || taken != min(takes, failAt)+1 {

@@ -1,7 +1,7 @@
 // Package healthcheck lets the candidates of one process share a health check.
 //
-// In go a check, and the calls of candidates that each make it once every so often; what
-// comes out is one check at a time, about as often, as long as one of them is left.
+// Each candidate calls the shared check at its own interval. The real check runs at
+// about that interval too, once for all of them, as long as one candidate is left.
 package healthcheck
 
 import (
@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// Shared returns a check for several candidates, nil for nil. Each calls it with a
-// context whose deadline is the end of its pause between two checks. A call that comes
-// while a check is under way waits for that one, as long as its own context lasts, so
-// a check that hangs fails for everybody; and one that comes less than three quarters
-// of a pause after the last check began has the result of that, which is no call's
-// twice. The check goes on, to its deadline, when the candidate that began it has ended.
+// Shared returns a check for several candidates; it returns nil for nil. Each candidate
+// calls it with a context whose deadline is the end of its pause between two checks. A
+// call during a running check waits for its result, as long as the call's own context
+// lasts, so a check that hangs fails for everybody. A call less than three quarters of a
+// pause after the start of the last check gets the result of that check, but no
+// candidate gets the same result twice. A running check continues to its deadline even
+// if the candidate that began it ends.
 func Shared(check func(context.Context) error) func(context.Context) error {
 	if check == nil {
 		return nil
@@ -32,7 +33,7 @@ type shared struct {
 	last *result // nil before the first check
 }
 
-// result is that of a check, which may be under way.
+// result is the result of a check, which may still be running.
 type result struct {
 	began time.Time
 	done  chan struct{}
@@ -58,7 +59,7 @@ func (s *shared) call(ctx context.Context) error {
 	}
 }
 
-// join returns the check whose result counts, and whether the caller has to make it.
+// join returns the check whose result applies, and whether the caller has to run it.
 func (s *shared) join(pause time.Duration) (one *result, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +77,7 @@ func (s *shared) join(pause time.Duration) (one *result, mine bool) {
 	return s.last, true
 }
 
-// run makes the check, and tells those that wait. A panic goes on to the caller.
+// run runs the check and wakes the waiting calls. A panic reaches the caller.
 func (s *shared) run(ctx context.Context, one *result, pause time.Duration) error {
 	defer close(one.done)
 	ctx = context.WithoutCancel(ctx)
@@ -86,7 +87,7 @@ func (s *shared) run(ctx context.Context, one *result, pause time.Duration) erro
 		ctx = limited
 	}
 	if one.err = s.check(ctx); one.err == nil {
-		one.err = ctx.Err() // it took too long, whatever it says
+		one.err = ctx.Err() // it took too long, whatever its result
 	}
 	return one.err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// auditedEnsemble is one whose servers write an audit log each.
+// auditedEnsemble is an ensemble whose servers each write an audit log.
 type auditedEnsemble struct {
 	*Ensemble
 	t     *testing.T
@@ -42,7 +42,7 @@ func beginAudited(t *testing.T, servers int) *auditedEnsemble {
 	return a
 }
 
-// lines are those of a server's log about an operation, without their beginnings.
+// lines returns the lines of a server's log about an operation, without their beginnings.
 func (a *auditedEnsemble) lines(id int, operation string) (lines []string) {
 	a.t.Helper()
 	name := filepath.Join("/", fmt.Sprint(id), "zookeeper_audit.log")
@@ -58,8 +58,8 @@ func (a *auditedEnsemble) lines(id int, operation string) (lines []string) {
 	return lines
 }
 
-// expect waits until servers have one line about an operation, and checks that others have
-// none.
+// expect waits until the given servers have one line about an operation, and checks that
+// the others have none.
 func (a *auditedEnsemble) expect(operation string, want map[int]string) {
 	a.t.Helper()
 	for id, line := range want {
@@ -75,11 +75,11 @@ func (a *auditedEnsemble) expect(operation string, want map[int]string) {
 	}
 }
 
-// The server to which a client is connected has the lines of what it does, and each server
-// those of ephemerals that go with a session: as Apache has it.
+// As in Apache, a client's operations are logged by the server to which the client is
+// connected, and every server logs the ephemerals that are deleted with a session.
 func TestLinesAreWhereTheClientIs(t *testing.T) {
 	a, ctx := beginAudited(t, 3), awaittest.Within(t)
-	at := a.Leader()%3 + 1 // it follows
+	at := a.Leader()%3 + 1 // a follower
 	c, err := client.Dial(ctx, a.Addr(at), client.Options{Auth: []client.Credential{{Scheme: "digest", Data: []byte("super:secret")}}})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestLinesAreWhereTheClientIs(t *testing.T) {
 	a.expect("ephemeral", everywhere)
 }
 
-// A reconfig that is made is about the znode of the configuration.
+// A successful reconfig has a line about the znode of the configuration.
 func TestReconfigHasALine(t *testing.T) {
 	a, ctx := beginAudited(t, 3), awaittest.Within(t)
 	at := a.Leader()

@@ -17,9 +17,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A copy of another ensemble's tree, made as super user, writes its servers into
-// /zookeeper/config. That is data, and no reconfig: servers that start again keep to
-// their own ensemble, and show it.
+// A copy of another ensemble's tree, made as super user, writes that ensemble's servers
+// into /zookeeper/config. This is data and not a reconfig: restarted servers keep their own
+// ensemble, and show it.
 func TestDataOfTheConfigZnodeIsNoReconfig(t *testing.T) {
 	base := reconfigurable()
 	e, err := Start(Options{Servers: 3, Base: base})
@@ -65,10 +65,10 @@ func TestDataOfTheConfigZnodeIsNoReconfig(t *testing.T) {
 	}
 }
 
-// The directories of an ensemble are restored on other machines, whose configuration
-// names those: it is what counts. Their old addresses answer nobody. Where the first
-// ensemble was reconfigured, a server cannot know whether it has missed a change: it
-// refuses to start, and says what to do.
+// The directories of an ensemble are restored on other machines, whose configuration names
+// these machines. This configuration counts; nothing answers at the old addresses. If the
+// first ensemble was reconfigured, a server cannot know whether it has missed a change, so
+// it refuses to start, and says what to do.
 func TestDirectoriesRestoredOnOtherMachines(t *testing.T) {
 	for name, reconfigured := range map[string]bool{"as founded": false, "reconfigured": true} {
 		t.Run(name, func(t *testing.T) {
@@ -97,10 +97,10 @@ func TestDirectoriesRestoredOnOtherMachines(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for i := range 100 { // with snapshots between them
+			for i := range 100 { // enough for several snapshots
 				path := fmt.Sprintf("/n%d", i)
 				_, _, err := c.Create(ctx, path, nil, client.CreateOptions{})
-				for err != nil && !errors.Is(err, zk.ErrNodeExists) && ctx.Err() == nil { // who was reconfigured ends connections
+				for err != nil && !errors.Is(err, zk.ErrNodeExists) && ctx.Err() == nil { // a server that was reconfigured closes connections
 					_, _, err = c.Create(ctx, path, nil, client.CreateOptions{})
 				}
 				if ctx.Err() != nil {
@@ -154,8 +154,8 @@ func TestDirectoriesRestoredOnOtherMachines(t *testing.T) {
 }
 
 // refusesForeignData starts a server with the data of an ensemble that was reconfigured,
-// and a configuration that does not know of it: of another ensemble, or with reconfigs
-// switched off.
+// and with a configuration that does not know about it: another ensemble's, or one without
+// reconfigs.
 func refusesForeignData(t *testing.T, base server.Config, disk *vfs.Mem) {
 	t.Helper()
 	for _, test := range []struct {
@@ -193,7 +193,7 @@ func refusesForeignData(t *testing.T, base server.Config, disk *vfs.Mem) {
 	}
 }
 
-// TestReconfigWithoutARightIsNotLookedAt, however wrong or long it is.
+// TestReconfigWithoutARightIsNotLookedAt, however wrong or long the request is.
 func TestReconfigWithoutARightIsNotLookedAt(t *testing.T) {
 	base := quick()
 	base.ReconfigEnabled = true

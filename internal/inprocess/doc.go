@@ -1,8 +1,7 @@
-// Package inprocess runs an ensemble in one process: whole servers on loopback, each
-// with its own directory or memory disk, whose connections among each other can
-// be cut and healed.
+// Package inprocess runs an ensemble in one process: complete servers on loopback, each
+// with its own directory or memory disk. Connections between them can be partitioned and
+// healed.
 //
-// `conclave dev` and package conclavetest are made of it. A server that is
-// killed loses what its disk had not synced, if that is a memory disk; one that
-// is stopped ends in order.
+// It is the basis of `conclave dev` and package conclavetest. A killed server loses
+// everything that a memory disk had not synced; a stopped server ends in order.
 package inprocess

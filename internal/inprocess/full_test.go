@@ -13,10 +13,10 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A disk without space for an epoch keeps its server out of elections until there
-// is space; it does not end it.
+// A server whose disk has no space for an epoch stays out of elections until there is
+// space; it does not end.
 func TestServerWithoutSpaceForAnEpochWaitsForIt(t *testing.T) {
-	var full atomic.Int32 // the server whose disk is full
+	var full atomic.Int32 // number of the server whose disk is full
 	refused := make(chan struct{}, 100)
 	base := quick()
 	e := startFull(t, base, func(id int, op vfs.Op) bool {
@@ -45,14 +45,14 @@ func TestServerWithoutSpaceForAnEpochWaitsForIt(t *testing.T) {
 	lead(t, e)
 }
 
-// A learner whose disk has no space for its leader's state waits for space. It used
-// to end, and did so again after every start.
+// A learner whose disk has no space for its leader's state waits for space. It used to end,
+// again after every start.
 func TestLearnerWithoutSpaceForASnapshotWaitsForIt(t *testing.T) {
-	var full atomic.Int32 // the server whose disk is full
+	var full atomic.Int32 // number of the server whose disk is full
 	refused := make(chan struct{}, 100)
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, time.Second, 64<<10
-	base.SnapCount, base.HistoryMax, base.PurgeInterval = 4, 2, 20*time.Millisecond // so that a DIFF is not possible
+	base.SnapCount, base.HistoryMax, base.PurgeInterval = 4, 2, 20*time.Millisecond // so a DIFF is not possible
 	e := startFull(t, base, func(id int, op vfs.Op) bool {
 		if int(full.Load()) != id || !strings.Contains(op.Name, "tmp.snapshot") || op.Kind != vfs.KindWrite {
 			return false
@@ -93,8 +93,8 @@ func TestLearnerWithoutSpaceForASnapshotWaitsForIt(t *testing.T) {
 	}
 }
 
-// startFull starts three servers whose disks have no space for what full names. None
-// of them may end.
+// startFull starts three servers. full decides which operations fail for lack of space. No
+// server may end.
 func startFull(t *testing.T, base server.Config, full func(id int, op vfs.Op) bool) *Ensemble {
 	t.Helper()
 	e, err := Start(Options{Servers: 3, Base: base, FS: func(id int) vfs.FS {

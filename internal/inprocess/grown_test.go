@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// alone writes a history as a server that has no others.
+// alone writes a history with a standalone server, and returns its disk.
 func alone(t *testing.T) *vfs.Mem {
 	t.Helper()
 	disk := vfs.NewMem()
@@ -45,8 +45,8 @@ func dial(t *testing.T, e *Ensemble) *client.Client {
 	return c
 }
 
-// threeOn starts three servers, each on its disk, and returns with which error each has ended, "" for
-// none.
+// threeOn starts three servers on the given disks. The function that it returns gives the
+// error with which a server has ended, "" for none.
 func threeOn[D vfs.FS](t *testing.T, disks map[int]D) (*Ensemble, func(id int) string) {
 	t.Helper()
 	var ended [4]atomic.Pointer[string]
@@ -67,21 +67,22 @@ func threeOn[D vfs.FS](t *testing.T, disks map[int]D) (*Ensemble, func(id int) s
 	}
 }
 
-// grown starts three servers, of which the first is away, and returns the errors with which
-// servers have ended.
+// grown starts three servers while the first one is down. The function that it returns
+// gives the errors with which servers have ended.
 func grown(t *testing.T, disks map[int]*vfs.Mem, first *vfs.Mem) (*Ensemble, func(id int) string) {
 	t.Helper()
 	e, ended := threeOn(t, disks)
 	if err := e.Stop(1); err != nil {
 		t.Fatal(err)
 	}
-	serve(t, e) // both have begun the history without it
+	serve(t, e) // both have begun a history without the first
 	disks[1] = first
 	return e, ended
 }
 
-// A server that was alone gets two others, which are up before it, and elect one of themselves: their
-// history is empty, or has little in it. Its own is all that there is of what it had acknowledged.
+// A standalone server is joined by two others, which are up first and elect one of
+// themselves. Their history is empty or short, and the standalone server's is the only copy
+// of what it acknowledged.
 func TestServerThatWasAloneKeepsItsHistoryFromNewServers(t *testing.T) {
 	for _, written := range []bool{false, true} {
 		t.Run(fmt.Sprint("written ", written), func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestServerThatWasAloneKeepsItsHistoryFromNewServers(t *testing.T) {
 			})
 			e.Close()
 
-			// The way that its message names: it is one of the majority.
+			// The solution that its message suggests: it is one of the majority.
 			disks := map[int]*vfs.Mem{1: vfs.NewMem(), 2: vfs.NewMem(), 3: vfs.NewMem()}
 			e, _ = grown(t, disks, first)
 			if err := e.Stop(3); err != nil {
@@ -135,11 +136,11 @@ func TestServerThatWasAloneKeepsItsHistoryFromNewServers(t *testing.T) {
 	}
 }
 
-// It was elected, and has begun an epoch, and no other server has got as far as to its history: that is still
-// all there is of what it had acknowledged.
+// It was elected and has begun an epoch, but no other server has received its history yet,
+// so it still has the only copy of what it acknowledged.
 func TestServerThatWasAloneKeepsItsHistoryUntilAnotherHasIt(t *testing.T) {
 	first := alone(t)
-	breaks := func() vfs.FS { // where the epoch of a leader is to be noted
+	breaks := func() vfs.FS { // when the epoch of a leader is to be written
 		begun := false
 		return &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
 			if op.Kind != vfs.KindRename || !strings.HasSuffix(op.Target, "/currentEpoch") || !begun {

@@ -16,46 +16,46 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// Options say what ensemble to run.
+// Options describe the ensemble.
 type Options struct {
-	Servers   int // that vote, numbered from 1; one alone is standalone
-	Observers int // numbered after them
-	// FS gives each server its disk, once; nil gives each a memory disk.
+	Servers   int // number of servers with a vote, numbered from 1; a single one is standalone
+	Observers int // number of observers, numbered after the others
+	// FS returns the disk of a server, and is called once for each; nil gives each a memory
+	// disk.
 	FS  func(id int) vfs.FS
 	Dir string // data directories are Dir/1, Dir/2, ...
-	// Listen opens the client port of a server; nil opens any free one.
+	// Listen opens the client port of a server; nil opens a free one.
 	Listen func(id int) (net.Listener, error)
-	Base   server.Config                  // what all have in common
-	Change func(id int, c *server.Config) // what a server has for itself
-	Ended  func(id int, reason error)     // a server has ended by itself
-	Logger func(id int) *slog.Logger      // nil: none
-	// RoleChanged learns of every change of a role, from the server's own loop,
-	// which waits for it: it must not ask the ensemble. A server that ends is
-	// looking from then on.
+	Base   server.Config                  // the common configuration
+	Change func(id int, c *server.Config) // changes one server's configuration
+	Ended  func(id int, reason error)     // called when a server has ended by itself
+	Logger func(id int) *slog.Logger      // nil: no log
+	// RoleChanged is called on every change of a role, in the server's own loop, which
+	// waits for it: it must not call the ensemble. A server that ends counts as looking
+	// from then on.
 	RoleChanged func(id int, role server.Role)
 }
 
-// Ensemble is a running ensemble. Its methods may be called by any goroutine.
+// Ensemble is a running ensemble. It is safe for concurrent use.
 type Ensemble struct {
 	opts    Options
-	config  *ensemble.Config // nil: one server alone
+	config  *ensemble.Config // nil: a standalone server
 	members []*member        // by number, from 1
 	net     *network
-	tasks   sync.WaitGroup // what runs the servers and watches them
+	tasks   sync.WaitGroup // goroutines that run and watch the servers
 
 	news struct {
 		sync.Mutex
-		changed chan struct{} // closed with the next change of a role
+		changed chan struct{} // closed at the next change of a role
 	}
 }
 
-// member is one place in the ensemble: a server, or the place it will have
-// again.
+// member is a place in the ensemble, whether its server is running or not.
 type member struct {
 	id int
 	fs vfs.FS
 
-	client, quorum, vote *port // the last two are nil for a server that is alone
+	client, quorum, vote *port // the last two are nil for a standalone server
 
 	mu     sync.Mutex
 	server *server.Server
@@ -83,7 +83,7 @@ func Start(o Options) (*Ensemble, error) {
 	return e, nil
 }
 
-// reserve opens the ports of all servers and makes their configuration.
+// reserve opens the ports of all servers and creates their configuration.
 func (e *Ensemble) reserve() error {
 	total := e.opts.Servers + e.opts.Observers
 	text := ""
@@ -139,8 +139,7 @@ func (e *Ensemble) open(m *member, peers bool) error {
 	return nil
 }
 
-// start starts the server of a place. Called with m.mu held, or before anybody
-// else knows it.
+// start starts the server of a place. m.mu is held, or m is not shared yet.
 func (e *Ensemble) start(m *member) error {
 	cfg := e.opts.Base
 	cfg.FS, cfg.Listener, cfg.DataDir = m.fs, m.client.lend(), filepath.Join("/", e.opts.Dir, strconv.Itoa(m.id))
@@ -177,7 +176,7 @@ func (e *Ensemble) start(m *member) error {
 	return nil
 }
 
-// tell spreads a change of a role.
+// tell reports a change of a role.
 func (e *Ensemble) tell(id int, role server.Role) {
 	if e.opts.RoleChanged != nil {
 		e.opts.RoleChanged(id, role)
@@ -188,7 +187,7 @@ func (e *Ensemble) tell(id int, role server.Role) {
 	e.news.changed = make(chan struct{})
 }
 
-// Await returns when ready holds. It asks again with every change of a role.
+// Await waits until ready returns true. It calls ready again after every change of a role.
 func (e *Ensemble) Await(ctx context.Context, ready func() bool) error {
 	for {
 		e.news.Lock()
@@ -205,8 +204,8 @@ func (e *Ensemble) Await(ctx context.Context, ready func() bool) error {
 	}
 }
 
-// running is the place's server, nil if it is down or has ended by itself.
-// Called with m.mu held.
+// running returns the place's server, nil if it is down or has ended by itself. m.mu is
+// held.
 func (m *member) running() *server.Server {
 	if m.server == nil {
 		return nil
@@ -226,7 +225,7 @@ func (e *Ensemble) member(id int) (*member, error) {
 	return e.members[id-1], nil
 }
 
-// Size is the number of servers, running or not.
+// Size returns the number of servers, running or not.
 func (e *Ensemble) Size() int { return len(e.members) }
 
 // Votes reports whether a server has a vote.
@@ -243,7 +242,7 @@ func (e *Ensemble) Server(id int) *server.Server {
 	return m.running()
 }
 
-// Addr is where a server serves clients.
+// Addr returns the client address of a server.
 func (e *Ensemble) Addr(id int) string {
 	m, err := e.member(id)
 	if err != nil {
@@ -252,7 +251,7 @@ func (e *Ensemble) Addr(id int) string {
 	return m.client.addr()
 }
 
-// Addrs are those of all servers, running or not.
+// Addrs returns the client addresses of all servers, running or not.
 func (e *Ensemble) Addrs() []string {
 	addrs := make([]string, 0, len(e.members))
 	for _, m := range e.members {
@@ -261,13 +260,12 @@ func (e *Ensemble) Addrs() []string {
 	return addrs
 }
 
-// Kill ends a server at once, as a crash of its machine does: what its memory
-// disk had not synced is lost. A real disk keeps it, as in a crash of the
-// process.
+// Kill ends a server at once, as a crash of its machine would: data that a memory disk had
+// not synced is lost. A real disk keeps it, as after a crash of the process.
 func (e *Ensemble) Kill(id int) error {
 	return e.end(id, func(m *member) {
-		// From here on it can promise nothing to anybody, so what it does
-		// until it has ended is as if it had not been.
+		// From here on no promise of the server reaches anybody, so nothing that it does
+		// until it has ended matters.
 		e.net.sever(m.id)
 		if mem, ok := m.fs.(*vfs.Mem); ok && e.config != nil {
 			m.fs = mem.CrashClone(0, 0)
@@ -310,8 +308,8 @@ func (e *Ensemble) Start(id int) error {
 	return e.start(m)
 }
 
-// Cut lets nothing pass between two servers, as a cable that is pulled: neither
-// learns that the other is gone.
+// Cut partitions two servers as if a cable was pulled: neither learns that the other is
+// gone.
 func (e *Ensemble) Cut(a, b int) error {
 	if _, err := e.member(a); err != nil {
 		return err
@@ -326,12 +324,12 @@ func (e *Ensemble) Cut(a, b int) error {
 	return nil
 }
 
-// Heal ends all cuts.
+// Heal ends all partitions.
 func (e *Ensemble) Heal() { e.net.heal() }
 
-// Leader returns the number of the server that leads and serves, 0 if none
-// does. Of two that both think so it is the one of the later epoch: the other
-// is partitioned and can commit nothing.
+// Leader returns the number of the server that leads and serves, 0 if none does. If two
+// servers consider themselves leader, it is the one with the later epoch: the other is
+// partitioned and cannot commit anything.
 func (e *Ensemble) Leader() int {
 	leader, epoch := 0, uint32(0)
 	for id := 1; id <= len(e.members); id++ {
@@ -346,7 +344,7 @@ func (e *Ensemble) Leader() int {
 	return leader
 }
 
-// Close stops all servers. Nothing is told after it has returned.
+// Close stops all servers. No callback is called after it has returned.
 func (e *Ensemble) Close() {
 	e.Heal()
 	var all sync.WaitGroup

@@ -93,8 +93,8 @@ func serve(t *testing.T, e *Ensemble) {
 	}
 }
 
-// A cable is pulled: the leader receives nothing, and the others elect another one
-// when they have missed it for the time of silence. Then the cable is plugged in again.
+// A cable is pulled: the leader receives nothing, and the others elect a new one after the
+// time of silence. Then the cable is plugged in again.
 func TestCutLeaderIsReplacedAndFollowsWhenHealed(t *testing.T) {
 	e := begin(t, 3, 1)
 	serve(t, e)
@@ -181,14 +181,15 @@ func TestWrongNumbersAreRefused(t *testing.T) {
 	}
 }
 
-// quick is what servers have in common of which none is silent because the machine is slow.
+// quick returns a common configuration in which no server counts as silent only because the
+// machine is slow.
 func quick() server.Config {
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, 20*time.Second, 1<<20
 	return base
 }
 
-// reconfigurable is quick for an ensemble that any client may change.
+// reconfigurable returns quick with reconfigs that any client may request.
 func reconfigurable() server.Config {
 	base := quick()
 	base.ReconfigEnabled, base.Auth.SkipACL = true, true

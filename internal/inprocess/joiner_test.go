@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// A server that is to be added, and is started again before it is: the configuration in
-// its file is that of the others by then, and its own line stands beside.
+// A server that is to be added is started again before the reconfig. By then the
+// configuration in its file is the others', and its own line is kept beside it.
 func TestJoinerThatIsStartedAgainIsAdded(t *testing.T) {
 	for _, observer := range []bool{false, true} {
 		base := reconfigurable()

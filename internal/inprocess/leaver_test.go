@@ -9,9 +9,9 @@ import (
 	"github.com/conclave-project/conclave/client"
 )
 
-// Servers that a reconfig has taken out follow the next leader, and can be taken in again.
-// No configuration says where they are, so that they must say it: those that are in have larger
-// numbers here, and connect themselves.
+// Servers that a reconfig has removed follow the next leader, and can be added again. No
+// configuration contains their addresses, so they must announce them: the members have
+// larger numbers here, and open the connections.
 func TestServersThatWereTakenOutFollowTheNextLeader(t *testing.T) {
 	base := reconfigurable()
 	e, err := Start(Options{Servers: 5, Base: base})
@@ -55,7 +55,7 @@ func TestServersThatWereTakenOutFollowTheNextLeader(t *testing.T) {
 	reconfig(client.Change{Joining: lines})
 }
 
-// follow reports whether all running servers serve in the epoch of the one that leads.
+// follow reports whether all running servers serve in the leader's epoch.
 func follow(e *Ensemble) bool {
 	leader := e.Leader()
 	for id := 1; leader != 0 && id <= e.Size(); id++ {

@@ -12,11 +12,11 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// The learners' wall clocks are ahead of the leader's by this much: what is measured from a
-// leader's decision by the clocks of both shows it.
+// The learners' wall clocks are ahead of the leader's by this much, which shows in every
+// measurement that begins with the leader's decision and uses both clocks.
 const ahead = time.Hour
 
-// clocks are how far the wall clock of each server is ahead, by its number.
+// clocks are how far each server's wall clock is ahead, by server number.
 type clocks [5]atomic.Int64
 
 func meteredEnsemble(t *testing.T, wall *clocks) *Ensemble {
@@ -24,7 +24,7 @@ func meteredEnsemble(t *testing.T, wall *clocks) *Ensemble {
 	base := quick()
 	e, err := Start(Options{Servers: 3, Observers: 1, Base: base, Change: func(id int, c *server.Config) {
 		c.Wall = func() time.Time { return time.Now().Add(time.Duration(wall[id].Load())) }
-		c.HistoryMax = 4 // what is further behind than that gets a snapshot, or the log
+		c.HistoryMax = 4 // a server that is further behind gets a snapshot, or the log
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -33,13 +33,14 @@ func meteredEnsemble(t *testing.T, wall *clocks) *Ensemble {
 	return e
 }
 
-// away is whether a sum of n times is what the clocks of two servers differ by.
+// away reports whether a sum of n times includes the difference between the clocks of two
+// servers.
 func away(sum, n int64) bool {
 	least := n * ahead.Milliseconds()
 	return n > 0 && sum >= least && sum < least+n*60_000
 }
 
-// TestMetersOfAnEnsemble looks at a leader, two followers and an observer after a start and
+// TestMetersOfAnEnsemble checks a leader, two followers and an observer after a start and
 // writes.
 func TestMetersOfAnEnsemble(t *testing.T) {
 	var wall clocks
@@ -71,7 +72,7 @@ func TestMetersOfAnEnsemble(t *testing.T) {
 			if m.Tallies.Decided.Count+m.Tallies.Followed.Count < writes || id != leader && m.Commits < writes || id < 4 && m.AckCreations.Count < writes {
 				return false
 			}
-			if id == leader && timedAcks(t, &m) < 2 { // they follow the sync of the disk
+			if id == leader && timedAcks(t, &m) < 2 { // acks follow the sync of the disk
 				return false
 			}
 		}
@@ -118,7 +119,7 @@ func ofLeader(t *testing.T, m *server.Meters) {
 	}
 }
 
-// timedAcks is of how many followers a leader has timed acks.
+// timedAcks returns for how many followers a leader has measured acks.
 func timedAcks(t *testing.T, m *server.Meters) (n int) {
 	for id, d := range m.AckDelays {
 		if d.Count > 0 && d.Sum < 60_000*d.Count {
@@ -131,9 +132,9 @@ func timedAcks(t *testing.T, m *server.Meters) (n int) {
 	return n
 }
 
-// A follower that was away gets what it lacks, which is as old as it is, and no measure of
-// anything. A client that moves to it is asked about at the leader, and without a role it
-// closes connections.
+// A follower that was away gets the transactions that it lacks. They are as old as its
+// absence, and must not count as measurements. When a client moves to it, it asks the
+// leader about the session; and without a role it closes connections.
 func TestMetersOfAServerThatComesBack(t *testing.T) {
 	e := meteredEnsemble(t, new(clocks))
 	serve(t, e)

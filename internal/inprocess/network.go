@@ -7,11 +7,11 @@ import (
 	"sync"
 )
 
-// network is what connects the servers: real sockets on loopback, whose dialing
-// side can hold back what passes.
+// network connects the servers: with real sockets on loopback, whose dialing side can hold
+// back all data.
 type network struct {
 	mu     sync.Mutex
-	places map[string]int  // address to number
+	places map[string]int  // server number by address
 	cuts   map[[2]int]bool // unordered pairs
 	conns  map[*gate]struct{}
 	dead   map[int]bool
@@ -41,7 +41,7 @@ func (n *network) heal() {
 	n.change.Broadcast()
 }
 
-// sever closes all connections of a server and lets it make no new ones.
+// sever closes all connections of a server and allows no new ones.
 func (n *network) sever(id int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +53,7 @@ func (n *network) sever(id int) {
 	}
 }
 
-// join lets a server have connections again.
+// join allows a server connections again.
 func (n *network) join(id int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,7 +92,7 @@ func (n *network) dialer(from int) func(context.Context, string, string) (net.Co
 	}
 }
 
-// gate is a connection that holds back what passes while it is cut.
+// gate is a connection that holds back data while its two servers are partitioned.
 type gate struct {
 	net.Conn
 	net    *network
@@ -100,7 +100,7 @@ type gate struct {
 	closed bool // guarded by net.mu
 }
 
-// pass waits until the connection is whole or closed.
+// pass waits until the partition is healed or the connection closed.
 func (g *gate) pass() error {
 	g.net.mu.Lock()
 	defer g.net.mu.Unlock()

@@ -9,9 +9,10 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A server whose disk was lost is given an older copy of its directory, epoch files included, while the one other
-// server that has what it acknowledged since is away. With the mark of docs/operations.md, Recovery, it has no
-// vote: nobody leads without what was acknowledged.
+// A server whose disk was lost gets an older copy of its directory, epoch files included,
+// while the only other server that has what it acknowledged since then is down. With the
+// mark of docs/operations.md, Recovery, it has no vote, so no server leads without the
+// acknowledged transactions.
 func TestOlderCopyWithTheMarkHasNoVote(t *testing.T) {
 	disks := map[int]*vfs.Mem{1: vfs.NewMem(), 2: vfs.NewMem(), 3: vfs.NewMem()}
 	e, err := Start(Options{Servers: 3, Base: quick(), Change: func(id int, c *server.Config) { c.FS, c.DataDir = disks[id], "/data" }})

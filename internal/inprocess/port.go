@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// port is a listener that stays open while servers come and go, so that nobody
-// else gets the port. While no server has it, connections are closed at once.
+// port is a listener that stays open while servers come and go, so no other process gets
+// the port. While no server uses it, connections are closed at once.
 type port struct {
 	base net.Listener
 
@@ -35,12 +35,12 @@ func (p *port) run() {
 	}
 }
 
-// addr is where it listens.
+// addr returns the address of the port.
 func (p *port) addr() string { return p.base.Addr().String() }
 
 func (p *port) close() { p.base.Close() }
 
-// lend gives the port to a server until that closes it.
+// lend gives the port to a server until the server closes it.
 func (p *port) lend() net.Listener {
 	l := &lease{port: p, conns: make(chan net.Conn), done: make(chan struct{})}
 	p.mu.Lock()
@@ -49,7 +49,7 @@ func (p *port) lend() net.Listener {
 	return l
 }
 
-// lease is a port in a server's hands.
+// lease is a port that a server uses.
 type lease struct {
 	port  *port
 	conns chan net.Conn

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A client that asks for what nobody could be started with gets a code; the reason is in
-// the log of the leader.
+// A client that requests a configuration with which no server could be started gets a code;
+// the reason is in the leader's log.
 func TestReasonOfARefusedReconfigIsLogged(t *testing.T) {
 	base := quick()
 	base.ReconfigEnabled, base.Auth.SkipACL, base.Reconfig.MultiAddress = true, true, true
@@ -38,7 +38,7 @@ func TestReasonOfARefusedReconfigIsLogged(t *testing.T) {
 		t.Errorf("the client got %v", err)
 	}
 	const want = "server.4=10.0.0.1:1:2|10.0.0.2:2:4:participant;0.0.0.0:5: a port for learners is one for votes as well"
-	awaittest.Until(t, "the log has the reason", func() bool { // it is written aside
+	awaittest.Until(t, "the log has the reason", func() bool { // it is written asynchronously
 		got := log.String()
 		return strings.Contains(got, "a reconfig was refused") && strings.Contains(got, want)
 	})

@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// One reconfig gives all hosts other names. All servers are killed when it was proposed, written
-// down as that, committed and answered, and before it was written down as in force: the log has
-// the change, and a start takes the newer of the two.
+// One reconfig gives all hosts different names. All servers are killed when the reconfig
+// was proposed, saved as proposed, committed and answered, but not yet saved as in force.
+// The log contains the change, and a start uses the newer of the two configurations.
 func TestEnsembleThatIsKilledBeforeItsNewNamesAreSavedStarts(t *testing.T) {
 	base := reconfigurable()
 	var mu sync.Mutex
@@ -27,7 +27,7 @@ func TestEnsembleThatIsKilledBeforeItsNewNamesAreSavedStarts(t *testing.T) {
 		c.SaveEnsemble = func(c *ensemble.Config, _ bool) error {
 			mu.Lock()
 			defer mu.Unlock()
-			next[id] = c // if not proposed, the saver was late: as if it had come to .next in time, and no further
+			next[id] = c // even if in force by now: a late save counts as one in .next, and no further
 			return nil
 		}
 	}})

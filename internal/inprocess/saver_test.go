@@ -13,8 +13,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The disk with the configuration hangs, on all servers: an election and a reconfig go on.
-// What was not saved is, before the server has ended, and the newest last.
+// On all servers, the disk with the configuration hangs, but an election and a reconfig
+// succeed. Before a server ends, it saves the configurations that were not saved yet, the
+// newest last.
 func TestDiskOfTheConfigurationHoldsUpNobody(t *testing.T) {
 	base := reconfigurable()
 	free := make(chan struct{})

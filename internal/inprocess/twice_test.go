@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// A machine was copied with its myid: its leader says so, and goes on.
+// A machine was copied with its myid: the leader reports this, and continues.
 func TestTwoServersWithOneNumberAreTold(t *testing.T) {
 	var told awaittest.Log
 	e, err := Start(Options{Servers: 3, Observers: 1, Base: quick(),
@@ -31,7 +31,8 @@ func TestTwoServersWithOneNumberAreTold(t *testing.T) {
 	awaittest.Until(t, "the leader tells", func() bool {
 		return told.Count("another one has its number, 3: two servers must not have the same myid") > 0
 	})
-	// The one that is refused tries again as long as it runs, and says so, but does not fill its log.
+	// The refused server retries as long as it runs, and reports it, but does not fill its
+	// log.
 	awaittest.Until(t, "the other one has tried often", func() bool {
 		return max(e.Server(3).Status().Elections, e.Server(4).Status().Elections) > 30
 	})

@@ -64,7 +64,7 @@ func (d *Decoder) Byte() byte {
 	return 0
 }
 
-// Bool reads one byte; any but 0 is true.
+// Bool reads one byte; any value except 0 is true.
 func (d *Decoder) Bool() bool { return d.Byte() != 0 }
 
 // Int reads 4 bytes.
@@ -102,7 +102,7 @@ func (d *Decoder) Bytes() []byte {
 	return d.take(n)
 }
 
-// String reads a ustring; null reads as empty and fails nothing.
+// String reads a ustring; null reads as empty and is not an error.
 func (d *Decoder) String() string { return string(d.Bytes()) }
 
 // StringNotNull reads a ustring and fails on null.

@@ -19,7 +19,7 @@ func AppendInt(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(
 // AppendLong appends 8 bytes.
 func AppendLong(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
 
-// AppendString appends a ustring. It has no null: see AppendNullString.
+// AppendString appends a ustring. It cannot write null: see AppendNullString.
 func AppendString(b []byte, s string) []byte {
 	b = AppendInt(b, int32(len(s)))
 	return append(b, s...)
@@ -42,8 +42,8 @@ func AppendBytes(b, v []byte) []byte {
 	return append(b, v...)
 }
 
-// manyStrings is how long a vector is before its space is made at once. A short one fits
-// nearly always.
+// manyStrings is the length from which the space of a vector is allocated in one step. A
+// shorter vector nearly always fits into the space there is.
 const manyStrings = 1024
 
 // AppendStrings appends a vector of ustrings; nil is empty, not null.

@@ -4,8 +4,8 @@
 //
 // Encoding appends to a byte slice and cannot fail. Decoding reads a byte slice
 // with a Decoder whose error sticks: after the first failure every read returns
-// the zero value, so a record is decoded without a check per field and Err is
-// asked once. What always holds:
+// the zero value, so the caller decodes a whole record and checks Err once at
+// the end. What always holds:
 //
 //	jute-J1  A Decoder never reads beyond its input and never panics.
 //	jute-J2  A count is compared with what is left of the input before memory is

@@ -77,8 +77,8 @@ func TestBytesCannotGrowIntoTheInput(t *testing.T) {
 	}
 }
 
-// A list of many names takes its space at once: growing step by step copies them again and
-// again.
+// A list of many names allocates its space in one step. Growing step by step would copy
+// the names many times.
 func TestManyStringsTakeTheirSpaceAtOnce(t *testing.T) {
 	names := make([]string, 10*manyStrings)
 	for i := range names {

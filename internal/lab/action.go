@@ -12,12 +12,12 @@ import (
 // Limits of a spec.
 const (
 	ServersMin, ServersMax = 3, 9
-	// ActionsMax is how many actions a spec has at most, and EndUs how long a run lasts.
+	// ActionsMax is the largest number of actions in a spec, and EndUs the length of a run.
 	ActionsMax = 500
 	EndUs      = 600_000_000
 )
 
-// Spec is what a run is made of (lab-B1).
+// Spec determines a run (lab-B1).
 type Spec struct {
 	Algorithm string
 	Servers   int
@@ -25,21 +25,23 @@ type Spec struct {
 	Actions   []Action // in the order of their times
 }
 
-// Action is something that the user does to the servers, the network or the clocks.
+// Action is a user's action on the servers, the network or the clocks.
 type Action struct {
 	AtUs int64
 	Verb string
 	Args []string
 }
 
-// keys are those of a URL. The page has the last two: the moment that is shown, and the scenario.
+// keys are the keys in a URL. The last two are used by the page: the time that is shown,
+// and the scenario.
 var keys = []string{"alg", "servers", "seed", "do", "at", "scenario"}
 
-// ParseSpec reads a spec as String writes it, which is the part of the laboratory's URLs after the "#":
+// ParseSpec parses a spec in the form of String, the part of the laboratory's URLs after
+// the "#":
 //
 //	alg=raft&servers=5&seed=7&do=1200:kill:s1,1800.5:cut:s1:s2
 //
-// Times are in milliseconds. What is left out is raft, 5 servers, seed 1 and nothing.
+// Times are in milliseconds. The defaults are raft, 5 servers, seed 1 and no actions.
 func ParseSpec(text string) (Spec, error) {
 	spec := Spec{Algorithm: "raft", Servers: 5, Seed: 1}
 	values, err := url.ParseQuery(strings.TrimPrefix(text, "#"))
@@ -82,7 +84,7 @@ func parseAction(text string) (Action, error) {
 		return Action{}, fmt.Errorf("action %q: write TIME:VERB:ARGUMENT..., the time in milliseconds", text)
 	}
 	whole, fraction, _ := strings.Cut(parts[0], ".")
-	atMs, err := strconv.ParseUint(whole, 10, 63) // which takes no sign
+	atMs, err := strconv.ParseUint(whole, 10, 63) // ParseUint accepts no sign
 	us := uint64(0)
 	if err == nil && fraction != "" {
 		us, err = strconv.ParseUint((fraction + "00")[:3], 10, 63)
@@ -94,7 +96,8 @@ func parseAction(text string) (Action, error) {
 	return a, a.validate()
 }
 
-// alphabet is what the parts of an action are made of, so that they need no quotes in a URL.
+// alphabet is the set of characters in the parts of an action, none of which needs quoting
+// in a URL.
 const alphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
 
 func (a Action) validate() error {
@@ -106,10 +109,10 @@ func (a Action) validate() error {
 	return nil
 }
 
-// partMax is how long a part of an action may be, in bytes.
+// partMax is the largest size of a part of an action, in bytes.
 const partMax = 40
 
-// validate fills nothing in; it refuses what makes no world.
+// validate refuses a spec that does not describe a world. It sets no defaults.
 func (s Spec) validate() (Spec, error) {
 	if _, known := algorithms[s.Algorithm]; !known {
 		return s, fmt.Errorf("alg=%s: choose from %s", s.Algorithm, strings.Join(Algorithms(), ", "))
@@ -126,7 +129,7 @@ func (s Spec) validate() (Spec, error) {
 	return s, nil
 }
 
-// String returns the spec as ParseSpec reads it.
+// String returns the spec in the form that ParseSpec parses.
 func (s Spec) String() string {
 	text := fmt.Sprintf("alg=%s&servers=%d&seed=%d", s.Algorithm, s.Servers, s.Seed)
 	for i, a := range s.Actions {
@@ -135,7 +138,7 @@ func (s Spec) String() string {
 	return text
 }
 
-// String returns the action as a spec has it.
+// String returns the action in the form of a spec.
 func (a Action) String() string {
 	text := strconv.FormatInt(a.AtUs/1000, 10)
 	if us := a.AtUs % 1000; us != 0 {
@@ -148,8 +151,8 @@ func (a Action) String() string {
 	return text
 }
 
-// Do carries an action out now, and puts it into the spec. What the spec had planned
-// for later is dropped. It returns an error, and changes nothing, if the action cannot be done.
+// Do carries out an action now, and adds it to the spec. Later actions of the spec are
+// dropped. If the action is not possible, Do changes nothing and returns an error.
 func (w *World) Do(verb string, args ...string) error {
 	a := Action{AtUs: w.nowUs, Verb: verb, Args: args}
 	if w.done >= ActionsMax {
@@ -166,7 +169,7 @@ func (w *World) Do(verb string, args ...string) error {
 	return nil
 }
 
-// common are the actions that each algorithm knows, with the number of their arguments.
+// common are the actions that all algorithms know, with the number of their arguments.
 var common = map[string]struct {
 	args int
 	do   func(w *World, a Action) error
@@ -189,7 +192,7 @@ var common = map[string]struct {
 	"delaynext":  {3, (*World).doNext},
 }
 
-// carryOut does what an action says.
+// carryOut carries out an action.
 func (w *World) carryOut(a Action) error {
 	c, known := common[a.Verb]
 	var err error
@@ -214,7 +217,7 @@ func (w *World) server(id string) (*server, error) {
 	return nil, fmt.Errorf("no server is called %q", id)
 }
 
-// with calls a function with the server of an action if it is in the right state.
+// with calls a function with the server of an action if the server is in the right state.
 func (w *World) with(a Action, state string, do func(s *server)) error {
 	s, err := w.server(a.Args[0])
 	if err != nil {
@@ -259,7 +262,7 @@ func (w *World) wayOf(a Action, cut bool, text string) error {
 	return nil
 }
 
-// ends returns the two servers of the way that an action names.
+// ends returns the two servers of the direction that an action names.
 func (w *World) ends(a Action) (from, to *server, err error) {
 	if from, err = w.server(a.Args[0]); err != nil {
 		return nil, nil, err
@@ -273,7 +276,8 @@ func (w *World) ends(a Action) (from, to *server, err error) {
 	return from, to, nil
 }
 
-// setCut cuts a way or heals it. What is on a way that is cut is lost.
+// setCut partitions a direction or heals it. Messages on their way in a partitioned
+// direction are lost.
 func (w *World) setCut(on way, cut bool) {
 	if !cut {
 		delete(w.cut, on)
@@ -293,7 +297,7 @@ func (w *World) doHealAll(Action) error {
 	return nil
 }
 
-// doPart partitions the servers named, with points between, from all others.
+// doPart partitions the named servers, which are separated by points, from all others.
 func (w *World) doPart(a Action) error {
 	group := strings.Split(a.Args[0], ".")
 	for _, id := range group {
@@ -312,7 +316,7 @@ func (w *World) doPart(a Action) error {
 	return nil
 }
 
-// clockPpmMax is by how much a clock may be fast or slow: a tenth.
+// clockPpmMax is the most by which a clock may be fast or slow: a tenth.
 const clockPpmMax = 100_000
 
 func (w *World) doClock(a Action) error {
@@ -361,7 +365,7 @@ func (w *World) doNext(a Action) error {
 	return nil
 }
 
-// delayOf reads milliseconds.
+// delayOf parses milliseconds.
 func delayOf(args []string) (us int64, err error) {
 	if len(args) == 0 {
 		return 0, nil

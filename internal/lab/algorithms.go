@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// algorithms are what a world may run.
+// algorithms are the algorithms that a world may run.
 var algorithms = map[string]struct {
 	title string
 	make  func(w *World) system
@@ -19,8 +19,8 @@ var algorithms = map[string]struct {
 	"unfenced": {"Lease on a store, without fencing", newLeases(false)},
 }
 
-// Algorithms returns their names, in order.
+// Algorithms returns the names of the algorithms, sorted.
 func Algorithms() []string { return slices.Sorted(maps.Keys(algorithms)) }
 
-// Title returns what an algorithm is in short, empty for one that there is not.
+// Title returns a short description of an algorithm, empty for an unknown one.
 func Title(algorithm string) string { return algorithms[algorithm].title }

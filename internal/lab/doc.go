@@ -1,5 +1,5 @@
-// Package lab is the laboratory: a few servers that elect, in a time of its own, so
-// slow that each message can be seen on its way.
+// Package lab is the laboratory: a few servers that elect a leader, in virtual
+// time, slowly enough that each message can be seen on its way.
 //
 // The servers run the machines of production: algo/raft, algo/bully, algo/ring and
 // algo/lowest, the ensemble's election and order (packages fle and zab), and the
@@ -12,8 +12,8 @@
 //	lab-B1  A run is a value of its Spec: algorithm, servers, seed and actions.
 //	        Two worlds of the same Spec that were run to the same time are equal,
 //	        on every system.
-//	lab-B2  An action is carried out after everything that happens by its time,
-//	        so that it can be given to a world that is paused.
+//	lab-B2  An action is carried out after everything that happens by its
+//	        time, so it can be given to a paused world.
 //	lab-B3  A rule once broken stays broken, with the moment and the reason.
 //
 // It shows what can go wrong; it proves nothing. For that there are package sim

@@ -2,22 +2,22 @@ package lab
 
 import "slices"
 
-// Frame is a world as it is drawn.
+// Frame is a world in the form in which the page draws it.
 type Frame struct {
 	NowUs   int64    `json:"nowUs"`
 	Servers []Server `json:"servers"`
 	Flights []Flight `json:"flights"`
-	// Cuts are the ways on which nothing arrives, as pairs of servers.
+	// Cuts are the directions in which nothing arrives, as pairs of servers.
 	Cuts  [][2]string `json:"cuts"`
 	Rules []Rule      `json:"rules"`
-	// Notes are what has happened since the note of which the caller knew.
+	// Notes are the events since the last note that the caller has.
 	Notes []Note `json:"notes"`
-	Seen  int    `json:"seen"` // notes in all
+	Seen  int    `json:"seen"` // number of all notes
 	Spec  string `json:"spec"`
-	Done  int    `json:"done"` // actions of the spec that were carried out
+	Done  int    `json:"done"` // number of actions of the spec that were carried out
 }
 
-// Server is one of them as it is drawn.
+// Server is the drawing of one server.
 type Server struct {
 	ID string `json:"id"`
 	// Shape is "server", "store" or "resource".
@@ -28,23 +28,25 @@ type Server struct {
 	Role string `json:"role"`
 	// Leads reports whether this server considers itself leader.
 	Leads bool `json:"leads"`
-	// Leader is whom it follows, itself included; empty for none.
+	// Leader is the server that it follows, possibly itself; empty for none.
 	Leader string `json:"leader"`
-	// LeaseMs is what is left of its right to lead, LeaseOfMs the whole; 0 where there is none.
+	// LeaseMs is what is left of its right to lead, LeaseOfMs the whole lease; 0 without a
+	// lease.
 	LeaseMs   int64 `json:"leaseMs"`
 	LeaseOfMs int64 `json:"leaseOfMs"`
-	// Vote is for whom it votes while it knows no leader; empty for nobody, and where nobody votes.
+	// Vote is the server it votes for while it knows no leader; empty for none, and in
+	// algorithms without votes.
 	Vote string `json:"vote"`
-	// Votes are those that it has in a fast leader election, its own among them.
+	// Votes are the votes that it has in a fast leader election, including its own.
 	Votes []Cast `json:"votes,omitempty"`
-	// ClockPpm is by how many microseconds in a second its clock is fast.
+	// ClockPpm is by how many microseconds per second its clock is fast.
 	ClockPpm int64   `json:"clockPpm"`
 	Fields   []Field `json:"fields"`
-	// Log holds the newest transactions, the oldest first; nil where there is none.
+	// Log contains the newest transactions, oldest first; nil in algorithms without a log.
 	Log []Cell `json:"log"`
 }
 
-// Field is one of the values that a server has: term, vote, token, ...
+// Field is one of a server's values: term, vote, token, ...
 type Field struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -73,7 +75,7 @@ type Flight struct {
 	Text      string `json:"text"`
 	SentUs    int64  `json:"sentUs"`
 	ArrivesUs int64  `json:"arrivesUs"`
-	// Lost says that it will not arrive: it gets no farther than it was at LostUs.
+	// Lost says that it will not arrive: it stays where it was at LostUs.
 	Lost   bool  `json:"lost"`
 	LostUs int64 `json:"lostUs"`
 }
@@ -82,37 +84,37 @@ type Flight struct {
 type Rule struct {
 	ID   string `json:"id"`
 	Text string `json:"text"`
-	// Promised is false for what the algorithm does not promise, useful as it
-	// would be.
+	// Promised is false for a property that the algorithm does not promise, however useful
+	// it would be.
 	Promised bool `json:"promised"`
-	// Broken says how it was broken first, empty if it holds. Message is the number
-	// of the last message by then.
+	// Broken says how it was first broken, empty if it holds. Message is the number of the
+	// last message sent by then.
 	Broken  string `json:"broken"`
 	AtUs    int64  `json:"atUs"`
 	Message int    `json:"message"`
 }
 
-// NoteKind says what a note is about.
+// NoteKind is the subject of a note.
 type NoteKind string
 
 // The kinds of notes.
 const (
 	NoteFault  NoteKind = "fault"  // something that was done to a server or a message
-	NoteRole   NoteKind = "role"   // somebody leads, follows, or does so no more
+	NoteRole   NoteKind = "role"   // a server began or stopped leading or following
 	NoteState  NoteKind = "state"  // something was stored, or a transaction delivered
 	NoteBroken NoteKind = "broken" // a rule was broken
 )
 
-// Note is one thing that has happened.
+// Note is one event.
 type Note struct {
 	AtUs    int64    `json:"atUs"`
 	Server  string   `json:"server"`
 	Kind    NoteKind `json:"kind"`
 	Text    string   `json:"text"`
-	Message int      `json:"message"` // the number of the last message by then
+	Message int      `json:"message"` // the number of the last message sent by then
 }
 
-// Frame returns how the world is, and its notes from a number on.
+// Frame returns the state of the world, and its notes from a number on.
 func (w *World) Frame(since int) Frame {
 	f := Frame{NowUs: w.nowUs, Spec: w.spec.String(), Done: w.done, Seen: len(w.notes), Flights: []Flight{}, Cuts: [][2]string{}}
 	for _, s := range w.servers {
@@ -137,7 +139,7 @@ func (w *World) Frame(since int) Frame {
 	return f
 }
 
-// view returns how a server is.
+// view returns the drawing of a server.
 func (s *server) view() Server {
 	v := Server{ID: s.id, Shape: "server", State: "up", ClockPpm: s.ppm, Fields: []Field{}}
 	switch {
@@ -153,7 +155,7 @@ func (s *server) view() Server {
 
 func (v *Server) field(name, value string) { v.Fields = append(v.Fields, Field{name, value}) }
 
-// breaks marks a rule as broken, unless it is so already (lab-B3).
+// breaks marks a rule as broken, unless it is broken already (lab-B3).
 func (w *World) breaks(rule *Rule, text string) {
 	if rule.Broken != "" {
 		return

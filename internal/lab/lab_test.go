@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// world returns a world that was run to a time.
+// world returns a world that has run up to a time.
 func world(t testing.TB, spec string, toMs int64) *World {
 	t.Helper()
 	parsed, err := ParseSpec(spec)
@@ -22,7 +22,7 @@ func world(t testing.TB, spec string, toMs int64) *World {
 	return w
 }
 
-// leaders returns who considers itself leader.
+// leaders returns the servers that consider themselves leader.
 func (w *World) leaders() string {
 	var ids []string
 	for _, s := range w.Frame(0).Servers {
@@ -33,7 +33,7 @@ func (w *World) leaders() string {
 	return strings.Join(ids, " ")
 }
 
-// text returns all that can be seen of a world.
+// text returns everything that can be seen of a world.
 func text(t testing.TB, w *World) string {
 	t.Helper()
 	b, err := json.Marshal(w.Frame(0))
@@ -72,8 +72,8 @@ func TestEachAlgorithmElectsAndElectsAgain(t *testing.T) {
 	}
 }
 
-// TestPromisedRulesHoldUnderFaults: random actions break no rule that is promised, and
-// afterwards somebody leads again.
+// TestPromisedRulesHoldUnderFaults: random actions never break a promised rule, and
+// afterwards a server leads again.
 func TestPromisedRulesHoldUnderFaults(t *testing.T) {
 	for _, name := range Algorithms() {
 		t.Run(name, func(t *testing.T) {
@@ -93,14 +93,14 @@ func TestPromisedRulesHoldUnderFaults(t *testing.T) {
 	}
 }
 
-// harass does what users do, at random, and then sets all right.
+// harass does random user actions, and then repairs everything.
 func harass(w *World, seed uint64) {
 	r := random{seed + 77}
 	anybody := func() string { return w.servers[r.between(0, int64(len(w.servers))-1)].id }
 	for range 40 {
 		w.Run(w.NowUs() + r.between(1, 1_500_000))
 		a, b := anybody(), anybody()
-		_ = []func() error{ // what cannot be done now is refused
+		_ = []func() error{ // actions that are not possible now are refused
 			func() error { return w.Do("kill", a) },
 			func() error { return w.Do("start", a) },
 			func() error { return w.Do("start", b) },
@@ -131,7 +131,8 @@ func harass(w *World, seed uint64) {
 	w.Run(w.NowUs() + 60_000_000)
 }
 
-// TestRunIsAValueOfItsSpec (lab-B1): what users did live, and what a URL repeats, is the same to the last byte.
+// TestRunIsAValueOfItsSpec (lab-B1): what users did live and the replay from a URL are
+// identical to the last byte.
 func TestRunIsAValueOfItsSpec(t *testing.T) {
 	for _, name := range Algorithms() {
 		for seed := range uint64(10) {
@@ -146,8 +147,8 @@ func TestRunIsAValueOfItsSpec(t *testing.T) {
 	}
 }
 
-// TestVotesAreShownUntilThereIsALeader: whom each server votes for, the votes that a server has, and in the
-// end by whom the leader was elected.
+// TestVotesAreShownUntilThereIsALeader: the vote of each server, the votes that it has
+// received, and in the end the servers that elected the leader.
 func TestVotesAreShownUntilThereIsALeader(t *testing.T) {
 	most, w := 0, world(t, "alg=zab&servers=3", 0)
 	for w.leaders() == "" && w.NowUs() < 5_000_000 {
@@ -187,7 +188,8 @@ func TestVotesAreShownUntilThereIsALeader(t *testing.T) {
 	}
 }
 
-// TestStepsEndWithTheRun: what is done after them stands in a URL that can be opened.
+// TestStepsEndWithTheRun: an action after the last step must be in a URL that can be
+// opened.
 func TestStepsEndWithTheRun(t *testing.T) {
 	w := world(t, "alg=raft&servers=3", EndUs/1000-1)
 	for range 20 {

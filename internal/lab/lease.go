@@ -18,19 +18,20 @@ const (
 	recordLeaseMs  = 3000
 	requestLimitMs = 700
 	warmUpMs       = 600
-	// epochMs is what clocks show at the beginning.
+	// epochMs is what clocks show at time 0.
 	epochMs = 1_000_000
 )
 
-// leases runs candidates that elect on a store of one record, by compare and set, and
-// work on a resource while they lead: each adds one to a counter, again and again.
+// leases runs candidates that elect a leader on a store of one record, by compare and set.
+// While a candidate leads it works on a resource: it adds one to a counter, again and
+// again.
 type leases struct {
 	w         *World
 	fenced    bool
 	oneLeader *Rule
 	tokens    *Rule
 	updates   *Rule
-	token     uint64 // the highest that a leader has had
+	token     uint64 // the highest token that a leader has had
 	record    record
 	counter   counter
 }
@@ -42,7 +43,7 @@ func newLeases(fenced bool) func(w *World) system {
 			tokens:    &Rule{ID: "tokens grow", Text: "each leader has a higher token than the one before", Promised: true},
 			updates:   &Rule{ID: "no lost update", Text: "each write to the resource rests on the one before", Promised: fenced},
 		}
-		l.record.incarnation = 1 // the first has no name: its tokens begin at 1
+		l.record.incarnation = 1 // the first incarnation has no name: its tokens begin at 1
 		return l
 	}
 }
@@ -80,8 +81,8 @@ func (l *leases) start(s *server) {
 
 func (l *leases) died(*server) {}
 
-// wipe: a store that has forgotten is another one, and elects nobody until every lease
-// has run out that it may have forgotten.
+// wipe empties a disk. A store that has forgotten its data counts as a different store, and
+// elects nobody until every lease that it may have forgotten has expired.
 func (l *leases) wipe(s *server) {
 	switch s.id {
 	case storeName:
@@ -122,7 +123,7 @@ func (l *leases) do(a Action) (bool, error) {
 	return true, nil
 }
 
-// check looks for two leaders at one moment.
+// check looks for two simultaneous leaders.
 func (l *leases) check() {
 	first := ""
 	for _, s := range l.w.servers {
@@ -137,7 +138,7 @@ func (l *leases) check() {
 	}
 }
 
-// candidate is one of them: its elector, its calls of the store, and its function.
+// candidate is one candidate: its elector, its calls of the store, and its function.
 type candidate struct {
 	leases     *leases
 	server     *server
@@ -145,23 +146,23 @@ type candidate struct {
 	memory     *claims.Memory
 	grants     map[uint64]election.Grant
 	calls      []*call
-	asked      int // requests to the store
+	asked      int // number of requests to the store
 	leads      bool
 	deadlineMs int64
 	token      uint64
-	attempt    uint64 // whose function runs; 0 for none
-	heir       string // of a transfer
+	attempt    uint64 // the attempt whose function runs; 0 for none
+	heir       string // the target of a transfer
 	work       work
 }
 
-// call is an operation on the store that is under way.
+// call is an operation on the store in progress.
 type call struct {
 	kind    callKind
 	attempt uint64
 	number  uint64
 	op      claims.Op
 	want    claims.Want
-	request int // the number of the request that it waits for
+	request int // number of the request whose answer it waits for
 	nominee *claims.Nomination
 }
 
@@ -194,7 +195,7 @@ func (c *candidate) wakeMs() (int64, bool) {
 	return wakeMs - epochMs, wakes
 }
 
-// feed steps the elector and carries out what it wants.
+// feed steps the elector and carries out the effects.
 func (c *candidate) feed(event elector.Event) {
 	for _, effect := range slices.Clone(c.machine.Step(c.nowMs(), event)) {
 		switch e := effect.(type) {
@@ -218,7 +219,7 @@ func (c *candidate) feed(event elector.Event) {
 	}
 }
 
-// lead carries out what concerns the leadership and its function.
+// lead carries out the effects that concern the leadership and its function.
 func (c *candidate) lead(effect elector.Effect) {
 	switch e := effect.(type) {
 	case elector.Elect:
@@ -255,7 +256,7 @@ func (c *candidate) renew(attempt, number uint64) {
 	c.feed(elector.RenewFailed{Attempt: attempt, Renewal: number, Lost: true})
 }
 
-// nominate chooses who leads next, and waits until that one is ready.
+// nominate chooses the next leader, and waits until it is ready.
 func (c *candidate) nominate(attempt, number uint64) {
 	nonce := c.grants[attempt].Claim.Nonce
 	n := &claims.Nomination{Nonce: nonce, ID: c.heir, Until: c.now().Add(recordLeaseMs * time.Millisecond)}
@@ -268,7 +269,7 @@ func (c *candidate) begin(one *call) {
 	c.want(one, one.op.Begin(c.now()))
 }
 
-// cancel ends a call: what it has asked for may still take effect.
+// cancel ends a call. A request that was sent may still take effect.
 func (c *candidate) cancel(kind callKind, attempt uint64) {
 	for _, one := range slices.Clone(c.calls) {
 		if one.kind == kind && one.attempt == attempt {
@@ -284,7 +285,7 @@ func (c *candidate) end(one *call) {
 	c.calls = slices.DeleteFunc(c.calls, func(other *call) bool { return other == one })
 }
 
-// storeAsk is a request to the store, and storeAnswer what it says.
+// storeAsk is a request to the store, and storeAnswer its answer.
 type storeAsk struct {
 	request int
 	want    claims.Want
@@ -295,7 +296,7 @@ type storeAnswer struct {
 	answer  claims.Answer
 }
 
-// want does what a call wants next.
+// want carries out what a call wants next.
 func (c *candidate) want(one *call, w claims.Want) {
 	one.want = w
 	c.asked++
@@ -339,12 +340,12 @@ func (c *candidate) ask(kind, text string, request int, w claims.Want) {
 	c.server.send(c.leases.w.find(storeName), kind, text, storeAsk{request, w})
 }
 
-// later answers a request by itself, if nothing has by then.
+// later answers a request after a time, unless it was answered before.
 func (c *candidate) later(after time.Duration, request int, a claims.Answer) {
 	c.server.after(after.Microseconds()+1, func() { c.answered(request, a) })
 }
 
-// warmUp makes a candidate ready that was chosen to lead next.
+// warmUp makes a candidate ready that was chosen as the next leader.
 func (c *candidate) warmUp(one *call) {
 	c.note(NoteRole, "was chosen to lead next, and makes itself ready")
 	c.server.after(warmUpMs*1000, func() {
@@ -356,7 +357,7 @@ func (c *candidate) warmUp(one *call) {
 	})
 }
 
-// answered brings a call what it has waited for.
+// answered gives a call the answer that it waits for.
 func (c *candidate) answered(request int, a claims.Answer) {
 	for _, one := range c.calls {
 		if one.request == request {
@@ -366,7 +367,7 @@ func (c *candidate) answered(request int, a claims.Answer) {
 	}
 }
 
-// done tells the elector what has come of a call.
+// done reports the result of a call to the elector.
 func (c *candidate) done(one *call, w claims.Want) {
 	switch {
 	case one.kind == callAcquire && w.Err == nil:
@@ -387,7 +388,7 @@ func (c *candidate) done(one *call, w claims.Want) {
 	}
 }
 
-// nominated goes on with a nomination until the candidate is ready, or cannot be.
+// nominated continues a nomination until the candidate is ready, or cannot be.
 func (c *candidate) nominated(one *call, w claims.Want) {
 	n := one.nominee
 	if w.Err == nil && !n.Ready {

@@ -9,16 +9,17 @@ import (
 	"github.com/conclave-project/conclave/internal/claims"
 )
 
-// record is what the store has on its disk.
+// record is the content of the store's disk.
 type record struct {
 	record      claims.Record
 	version     string
-	versions    int // given out
+	versions    int // number of versions issued
 	incarnation int
-	adoptedUs   int64 // from when on there may be new holders
+	adoptedUs   int64 // from this time on there may be new holders
 }
 
-// name is the incarnation as the store tells it. A store that has forgotten nothing has none.
+// name returns the incarnation in the form that clients see. A store that has never
+// forgotten anything has none.
 func (d *record) name() string {
 	if d.incarnation == 1 {
 		return ""
@@ -26,14 +27,14 @@ func (d *record) name() string {
 	return strconv.Itoa(d.incarnation)
 }
 
-// recordStore compares and sets one record.
+// recordStore stores one record, with compare and set.
 type recordStore struct {
 	leases  *leases
 	server  *server
 	waiting []watcher
 }
 
-// watcher is a candidate that waits for another version.
+// watcher is a candidate that waits for a different version.
 type watcher struct {
 	candidate *server
 	ask       storeAsk
@@ -60,8 +61,8 @@ func (r *recordStore) receive(from *server, payload any) {
 	}
 }
 
-// wall is what its clock on the wall shows: a store that has forgotten makes tokens of it,
-// which are small here.
+// wall returns the wall clock of the store. After it has forgotten its data, a store
+// derives tokens from it, which are small here.
 func (r *recordStore) wall() time.Time {
 	return time.UnixMilli(r.leases.w.nowUs / 1000)
 }
@@ -73,7 +74,7 @@ func recordText(d *record) string {
 	return fmt.Sprintf("version %s: %s leads with token %d, heartbeat %d", d.version, d.record.Holder, d.record.Token, d.record.Heartbeat)
 }
 
-// write writes a record over the version that it names.
+// write writes a record if its version is still the given one.
 func (r *recordStore) write(w claims.Want) claims.Answer {
 	d := &r.leases.record
 	if d.version != w.Version {
@@ -89,7 +90,7 @@ func (r *recordStore) write(w claims.Want) claims.Answer {
 	return claims.Answer{Kind: claims.Written, Version: d.version}
 }
 
-// tell tells those who wait for another version than they know.
+// tell answers the watchers whose version is no longer the current one.
 func (r *recordStore) tell() {
 	r.waiting = slices.DeleteFunc(r.waiting, func(w watcher) bool {
 		if w.ask.want.Version == r.leases.record.version {
@@ -115,20 +116,20 @@ func (r *recordStore) view(v *Server) {
 	v.field("version", orNobody(d.version))
 }
 
-// counter is what the resource keeps: a number that leaders add to.
+// counter is the resource's content: a number that leaders add to.
 type counter struct {
 	value, writes, refused int
-	highest                uint64 // the highest token that it has seen
+	highest                uint64 // the highest token that it has received
 }
 
-// resource is what a leader works on. With fencing it refuses a token below the highest that
-// it has seen.
+// resource is what a leader works on. With fencing it refuses a token lower than the
+// highest that it has received.
 type resource struct {
 	leases *leases
 	server *server
 }
 
-// counterAsk reads the counter, or writes it.
+// counterAsk is a request to read or write the counter.
 type counterAsk struct {
 	request int
 	token   uint64

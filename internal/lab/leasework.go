@@ -6,10 +6,11 @@ import (
 	"github.com/conclave-project/conclave/internal/elector"
 )
 
-// work is the function of a leadership: it reads the counter, thinks, and writes one
-// more. It does nothing when it was told to end, but what it has sent is on its way.
+// work is the function of a leadership: it reads the counter, thinks, and writes the value
+// plus one. It does nothing more after it was told to end, but a request that it has sent
+// stays on its way.
 type work struct {
-	attempt uint64 // of the leadership; 0 while it does not run
+	attempt uint64 // the attempt of the leadership; 0 while it does not run
 	token   uint64
 	request int // the number of the request whose answer it waits for
 	step    string
@@ -34,7 +35,7 @@ func (c *candidate) startWork() {
 	c.readCounter(c.attempt)
 }
 
-// endWork lets the function return a moment after it was told to.
+// endWork lets the function return a moment after it was told to end.
 func (c *candidate) endWork(attempt uint64) {
 	c.work.attempt = 0
 	c.server.after(1000, func() { c.returned(attempt) })
@@ -54,7 +55,8 @@ func (c *candidate) readCounter(attempt uint64) {
 	}
 }
 
-// askCounter sends a request to the resource. A function that gets no answer gives up.
+// askCounter sends a request to the resource. Without an answer in time, the function gives
+// up.
 func (c *candidate) askCounter(kind, text string, ask counterAsk) {
 	c.work.request++
 	ask.request = c.work.request
@@ -74,7 +76,7 @@ func (c *candidate) giveUp(attempt uint64, why string) {
 	c.returned(attempt)
 }
 
-// worked goes on with an answer of the resource.
+// worked handles an answer of the resource.
 func (c *candidate) worked(a counterAnswer) {
 	attempt := c.work.attempt
 	if attempt == 0 || a.request != c.work.request {
@@ -84,7 +86,7 @@ func (c *candidate) worked(a counterAnswer) {
 	case a.refused:
 		c.giveUp(attempt, "the resource has seen a higher token")
 	case c.work.step == "reads":
-		c.work.request++ // the answer has come
+		c.work.request++ // the timeout of the read no longer applies
 		c.work.step = "thinks"
 		value := a.value + 1
 		c.server.after(thinkUs, func() {

@@ -9,17 +9,18 @@ import (
 	"github.com/conclave-project/conclave/algo/registry"
 )
 
-// leaseMs is the lease of elections without a store, and for how long they wait for a
+// leaseMs is the lease of elections without a store, and also how long they wait for a
 // silent leader.
 const leaseMs = 2000
 
-// members runs an algorithm of members: raft, bully, ring or lowest.
+// members runs an algorithm whose members elect one of themselves: raft, bully, ring or
+// lowest.
 type members struct {
 	w         *World
 	algorithm registry.Algorithm
 	disks     map[string]algo.State
 	ids       []algo.ID
-	terms     map[uint64]string // who has led in it
+	terms     map[uint64]string // the leader of each term
 	oneLeader *Rule
 	oneATerm  *Rule
 	moved     *Rule
@@ -98,7 +99,7 @@ func (m *members) do(a Action) (bool, error) {
 	})
 }
 
-// check looks for two leaders at one moment.
+// check looks for two simultaneous leaders.
 func (m *members) check() {
 	first := ""
 	for _, s := range m.w.servers {
@@ -113,7 +114,7 @@ func (m *members) check() {
 	}
 }
 
-// member is one of them.
+// member is one member.
 type member struct {
 	system  *members
 	server  *server
@@ -122,8 +123,8 @@ type member struct {
 	untilMs int64
 }
 
-// considersItselfLeader reports whether it would act as leader now, if it looked at its
-// clock: a paused one counts as long as its lease lasts.
+// considersItselfLeader reports whether it would act as leader if it looked at its clock
+// now. A paused member counts until its lease expires.
 func (p *member) considersItselfLeader() bool {
 	return p.leads && (p.untilMs == 0 || p.server.nowMs() < p.untilMs)
 }
@@ -135,7 +136,7 @@ func (p *member) receive(from *server, payload any) {
 	p.step(algo.Received{From: algo.ID(from.id), Message: payload.(algo.Message)})
 }
 
-// step gives an event to the machine and carries out what it wants.
+// step gives an event to the machine and carries out the effects.
 func (p *member) step(event algo.Event) {
 	w, s := p.system.w, p.server
 	for _, effect := range slices.Clone(p.machine.Step(s.nowMs(), event)) {
@@ -168,7 +169,7 @@ func (p *member) step(event algo.Event) {
 	}
 }
 
-// led notes who leads in a term.
+// led records the leader of a term.
 func (m *members) led(id string, term uint64) {
 	if m.oneATerm == nil {
 		return

@@ -11,24 +11,25 @@ const (
 // flight is a message on its way.
 type flight struct {
 	Flight
-	over    bool // it has arrived, or will not
-	version int  // grows when its arrival is put off
+	over    bool // it has arrived, or never will
+	version int  // incremented when its arrival is postponed
 	deliver func()
-	lost    func() // told when it will not arrive; may be nil
+	lost    func() // called when it will not arrive; may be nil
 }
 
-// catch is what befalls the next message of a way.
+// catch is what will happen to the next message in a direction.
 type catch struct {
 	way
 	verb string
 	us   int64
 }
 
-// delayUs draws how long a message takes.
+// delayUs draws how long a message travels.
 func (w *World) delayUs() int64 { return w.random.between(delayMinUs, delayMaxUs) }
 
-// send puts a message on its way that may be lost, and may be overtaken. One to a server
-// that is down arrives if that has started by then; one to a server that dies meanwhile does not.
+// send sends a message that may be lost or overtaken. If the receiver is down, the message
+// arrives if the server has started by then. It is lost if the receiver dies while it is on
+// its way.
 func (s *server) send(to *server, kind, text string, payload any) {
 	w, from, life := s.w, s, to.life
 	if to.part == nil {
@@ -65,7 +66,7 @@ func (w *World) fly(on way, kind, text string, arrivesUs int64, deliver, lost fu
 	return f
 }
 
-// land plans the arrival of a message.
+// land schedules the arrival of a message.
 func (w *World) land(f *flight) {
 	version := f.version
 	w.at(f.ArrivesUs, func() {
@@ -78,10 +79,10 @@ func (w *World) land(f *flight) {
 	})
 }
 
-// fadeUs is how long a message is drawn that was lost.
+// fadeUs is how long a lost message is drawn.
 const fadeUs = 40_000
 
-// lose takes a message away: one that was just sent gets half of its way.
+// lose loses a message. If it was sent at this moment, it is drawn up to half of its way.
 func (w *World) lose(f *flight) {
 	if f.over {
 		return
@@ -96,7 +97,7 @@ func (w *World) lose(f *flight) {
 	}
 }
 
-// befall lets something happen to a message: drop, delay or repeat.
+// befall does something to a message: drop, delay or repeat.
 func (w *World) befall(f *flight, verb string, us int64) {
 	switch verb {
 	case "drop":
@@ -113,7 +114,7 @@ func (w *World) befall(f *flight, verb string, us int64) {
 	}
 }
 
-// seenUntilUs is until when a message is drawn.
+// seenUntilUs returns until when a message is drawn.
 func (f *flight) seenUntilUs() int64 {
 	if f.Lost {
 		return f.LostUs + fadeUs
@@ -121,5 +122,5 @@ func (f *flight) seenUntilUs() int64 {
 	return f.ArrivesUs
 }
 
-// connected reports whether two servers reach each other.
+// connected reports whether two servers reach each other in both directions.
 func (w *World) connected(a, b string) bool { return !w.cut[way{a, b}] && !w.cut[way{b, a}] }

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// Scenario is a run with a text to follow.
+// Scenario is a run with captions that explain it.
 type Scenario struct {
 	Name  string `json:"name"`
 	Title Text   `json:"title"`
 	Spec  string `json:"spec"`
-	// UntilMs is when it is over.
+	// UntilMs is the end of the run.
 	UntilMs int64 `json:"untilMs"`
-	// Captions say what can be seen from a moment on, in the order of their times.
+	// Captions say what can be seen from a given time on, in order.
 	Captions []Caption `json:"captions"`
-	// Ends is what holds at the end, each as Holds reads it.
+	// Ends are the claims that hold at the end, in the form of Holds.
 	Ends []string `json:"-"`
 }
 
@@ -27,7 +27,7 @@ type Text struct {
 	Chinese string `json:"zh"`
 }
 
-// Caption is what can be seen from a moment on.
+// Caption says what can be seen from a given time on.
 type Caption struct {
 	AtMs int64 `json:"atMs"`
 	Text Text  `json:"text"`
@@ -36,10 +36,10 @@ type Caption struct {
 //go:embed scenarios
 var scenarioFiles embed.FS
 
-// scenarioOrder is how they are listed.
+// scenarioOrder is the order in which scenarios are listed.
 var scenarioOrder = []string{"split-vote", "pause", "majority", "bully", "ring", "unfenced", "fenced", "late-write", "disk-full", "reconfig", "hand-over"}
 
-// Scenarios returns all of them, the first for those who have seen none.
+// Scenarios returns all scenarios; the first one is for newcomers.
 func Scenarios() ([]Scenario, error) {
 	var all []Scenario
 	for _, name := range scenarioOrder {
@@ -56,7 +56,8 @@ func Scenarios() ([]Scenario, error) {
 	return all, nil
 }
 
-// parseScenario reads lines of the form "KEY: TEXT", the key with a language or a time in it.
+// parseScenario parses lines of the form "KEY: TEXT"; a key may include a language or a
+// time.
 func parseScenario(name, text string) (Scenario, error) {
 	s := Scenario{Name: name}
 	for line := range strings.Lines(text) {
@@ -104,7 +105,7 @@ func set(t *Text, language []string, value string) {
 	t.English = value
 }
 
-// Holds reports whether something is so in a world:
+// Holds reports whether a claim about a world is true:
 //
 //	leads s2          it, and nobody else, considers itself leader; "leads nobody"
 //	broken RULE       the rule was broken

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestScenariosEndAsTheirTextsSay runs each to its end, in one go and step by step.
+// TestScenariosEndAsTheirTextsSay runs each scenario to its end, in one go and step by
+// step.
 func TestScenariosEndAsTheirTextsSay(t *testing.T) {
 	all, err := Scenarios()
 	if err != nil {
@@ -37,7 +38,8 @@ func TestScenariosEndAsTheirTextsSay(t *testing.T) {
 	}
 }
 
-// TestScenariosCanBeFollowed: each has a text in both languages from its beginning on, in order, and something to check.
+// TestScenariosCanBeFollowed: each scenario has captions in both languages from the
+// beginning on, in order, and claims to check.
 func TestScenariosCanBeFollowed(t *testing.T) {
 	all, err := Scenarios()
 	if err != nil {
@@ -89,7 +91,8 @@ func TestSpecsThatMakeNoWorldAreRefused(t *testing.T) {
 	}
 }
 
-// TestActionsThatCannotBeDoneChangeNothing: they are refused with the reason, and are not in the spec.
+// TestActionsThatCannotBeDoneChangeNothing: such actions are refused with the reason, and
+// do not become part of the spec.
 func TestActionsThatCannotBeDoneChangeNothing(t *testing.T) {
 	w := world(t, "alg=zab&servers=3", 3000)
 	before := text(t, w)
@@ -105,7 +108,8 @@ func TestActionsThatCannotBeDoneChangeNothing(t *testing.T) {
 	}
 }
 
-// TestEditDropsWhatWasPlannedForLater: a run that is changed at a moment has its past, and the change.
+// TestEditDropsWhatWasPlannedForLater: after a change at some time, the run consists of its
+// past and the change.
 func TestEditDropsWhatWasPlannedForLater(t *testing.T) {
 	w := world(t, "do=1000:pause:s1,5000:kill:s2", 2000)
 	if err := w.Do("resume", "s1"); err != nil {
@@ -116,7 +120,8 @@ func TestEditDropsWhatWasPlannedForLater(t *testing.T) {
 	}
 }
 
-// FuzzSpec: whatever a URL says makes a world or an error, and its text is read as it was written.
+// FuzzSpec: every text in a URL yields a world or an error, and a spec's text is parsed as
+// the same spec.
 func FuzzSpec(f *testing.F) {
 	f.Add("alg=zab&servers=3&do=100:write:s1:a,200.5:cut:s1:s2,300:delaynext:s1:s2:50")
 	f.Add("alg=lease&servers=3&do=100:kill:store,5000:wipe:store,6000:start:store,7000:transfer:c1:c2")

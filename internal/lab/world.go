@@ -16,60 +16,61 @@ type World struct {
 	random  random
 	servers []*server
 	flights []*flight
-	sent    int // the number of the last message
+	sent    int // the number of the last message sent
 	cut     map[way]bool
 	caught  []catch
 	notes   []Note
 	rules   []*Rule
-	done    int // actions that were carried out
+	done    int // number of actions carried out
 	stepped bool
 }
 
-// system is what runs on the servers: one of the algorithms.
+// system is one of the algorithms, as it runs on the servers.
 type system interface {
-	// names returns the servers, in the order in which they are drawn.
+	// names returns the names of the servers, in the order in which they are drawn.
 	names(count int) []string
-	// start puts a part on a server that was down, made of what its disk has.
+	// start creates the part of a server that was down, from its disk.
 	start(s *server)
-	// died says that the process of a server has ended; its disk stays.
+	// died is called when the process of a server has ended; its disk stays.
 	died(s *server)
 	// wipe empties the disk of a server that is down.
 	wipe(s *server)
-	// do carries out an action of its own. It returns false if it knows no such verb.
+	// do carries out an action of the algorithm. It returns false if it does not know the
+	// verb.
 	do(a Action) (bool, error)
-	// rules returns what must hold.
+	// rules returns the rules that must hold.
 	rules() []*Rule
-	// check looks whether it does.
+	// check checks the rules.
 	check()
 }
 
-// part is what runs on one server.
+// part is the part of the algorithm that runs on one server.
 type part interface {
 	tick()
-	// wakeMs returns when it wants its next tick, by the server's clock.
+	// wakeMs returns when the part wants its next tick, by the server's clock.
 	wakeMs() (int64, bool)
 	receive(from *server, payload any)
 	view(v *Server)
 }
 
-// server is one of them, up or down.
+// server is one server, up or down.
 type server struct {
 	w       *World
 	id      string
 	part    part // nil while it is down
 	paused  bool
-	late    []func() // what came while it was paused
-	life    int      // grows with each start
-	startUs int64    // when its clock got its rate
-	ppm     int64    // its clock gains so many microseconds in a second
-	gainUs  int64    // what it had gained by then
+	late    []func() // events that arrived while it was paused
+	life    int      // incremented at each start
+	startUs int64    // when its clock got its current rate
+	ppm     int64    // microseconds that its clock gains per second
+	gainUs  int64    // microseconds gained before startUs
 	wake    int      // number of its last wake-up call
 }
 
 // way is one direction between two servers.
 type way struct{ from, to string }
 
-// New returns the world of a spec at time 0: all servers have started.
+// New returns the world of a spec at time 0, with all servers started.
 func New(spec Spec) (*World, error) {
 	spec, err := spec.validate()
 	if err != nil {
@@ -87,13 +88,13 @@ func New(spec Spec) (*World, error) {
 	return w, nil
 }
 
-// Spec returns what the world is made of, with the actions that were done since.
+// Spec returns the spec of the world, including the actions done since.
 func (w *World) Spec() Spec { return w.spec }
 
 // NowUs returns the time, in microseconds since the beginning.
 func (w *World) NowUs() int64 { return w.nowUs }
 
-// Run lets time pass up to a moment, in microseconds, and carries out the actions that
+// Run lets time pass up to a given time, in microseconds, and carries out the actions that
 // are due. Time does not go back.
 func (w *World) Run(toUs int64) {
 	for {
@@ -113,7 +114,7 @@ func (w *World) Run(toUs int64) {
 	}
 }
 
-// pass lets happen what happens by a moment.
+// pass carries out everything that happens up to a time.
 func (w *World) pass(toUs int64) {
 	for len(w.agenda) > 0 && w.agenda[0].us <= toUs {
 		next := heap.Pop(&w.agenda).(timed)
@@ -124,11 +125,11 @@ func (w *World) pass(toUs int64) {
 	w.flights = slices.DeleteFunc(w.flights, func(f *flight) bool { return f.over && f.seenUntilUs() <= w.nowUs })
 }
 
-// StepMax is how far Step goes at most, in microseconds.
+// StepMax is the most that one Step advances, in microseconds.
 const StepMax = 5_000_000
 
-// Step runs until something has happened that is told: a message that is sent or arrives, a note, an
-// action; at most StepMax, and to the end of a run.
+// Step runs until something visible has happened: a message is sent or arrives, a note, or
+// an action. It stops after StepMax, and at the end of a run.
 func (w *World) Step() {
 	end, notes, actions := min(w.nowUs+StepMax, EndUs), len(w.notes), w.done
 	w.stepped = false
@@ -147,13 +148,13 @@ func (w *World) Step() {
 	}
 }
 
-// at does something at a moment, not before the present one.
+// at schedules do for a time, not before now.
 func (w *World) at(us int64, do func()) {
 	w.order++
 	heap.Push(&w.agenda, timed{max(us, w.nowUs), w.order, do})
 }
 
-// after does something later, unless the server has died by then.
+// after schedules do for a later time; it is dropped if the server has died by then.
 func (s *server) after(us int64, do func()) {
 	life := s.life
 	s.w.at(s.w.nowUs+us, func() {
@@ -163,7 +164,7 @@ func (s *server) after(us int64, do func()) {
 	})
 }
 
-// find returns a server, nil if there is none of that name.
+// find returns the server with a name, nil if there is none.
 func (w *World) find(id string) *server {
 	for _, s := range w.servers {
 		if s.id == id {
@@ -173,14 +174,14 @@ func (w *World) find(id string) *server {
 	return nil
 }
 
-// nowMs is the time on the server's clock.
+// nowMs returns the time on the server's clock.
 func (s *server) nowMs() int64 { return s.localUs(s.w.nowUs) / 1000 }
 
 func (s *server) localUs(us int64) int64 {
 	return us + s.gainUs + (us-s.startUs)*s.ppm/1_000_000
 }
 
-// worldUs is when the server's clock shows a time, rounded up.
+// worldUs returns when the server's clock shows a time, rounded up.
 func (s *server) worldUs(localMs int64) int64 {
 	ahead := localMs*1000 - s.localUs(s.w.nowUs)
 	if ahead <= 0 {
@@ -208,7 +209,7 @@ func (w *World) kill(s *server) {
 	w.system.check()
 }
 
-// hand lets a server do something: later if it is paused, never if it is down.
+// hand has a server do something: later if it is paused, never if it is down.
 func (s *server) hand(do func()) {
 	switch {
 	case s.part == nil:
@@ -221,7 +222,7 @@ func (s *server) hand(do func()) {
 	}
 }
 
-// resume lets a server go on: what came while it was paused comes now.
+// resume lets a paused server continue with the events that arrived meanwhile.
 func (w *World) resume(s *server) {
 	w.note(s, NoteFault, "goes on")
 	s.paused = false
@@ -233,7 +234,7 @@ func (w *World) resume(s *server) {
 	s.hand(func() { s.part.tick() })
 }
 
-// schedule wakes the part when it wants that.
+// schedule schedules the next tick that the part wants.
 func (s *server) schedule() {
 	s.wake++
 	if s.part == nil {
@@ -251,7 +252,7 @@ func (s *server) schedule() {
 	})
 }
 
-// note takes note of something.
+// note records a note.
 func (w *World) note(s *server, kind NoteKind, format string, args ...any) {
 	e := Note{AtUs: w.nowUs, Kind: kind, Text: fmt.Sprintf(format, args...), Message: w.sent}
 	if s != nil {
@@ -260,14 +261,14 @@ func (w *World) note(s *server, kind NoteKind, format string, args ...any) {
 	w.notes = append(w.notes, e)
 }
 
-// timed is something to do at a moment.
+// timed is something to do at a given time.
 type timed struct {
 	us    int64
 	order int
 	do    func()
 }
 
-// agenda is a heap of them: the earliest first, then in the order they were planned.
+// agenda is a heap of timed: earliest first, and in the order of scheduling.
 type agenda []timed
 
 func (a agenda) Len() int { return len(a) }

@@ -18,7 +18,7 @@ const (
 	zabSyncMs = 2000
 )
 
-// diskUs is how long a disk takes to store what it was given.
+// diskUs is how long a disk takes to complete its operations.
 const diskUs = 8_000
 
 // ensemble runs fast leader election and Zab: a server is a fle.Machine and a zab.Peer.
@@ -26,8 +26,9 @@ type ensemble struct {
 	w     *World
 	ids   quorum.IDs
 	disks map[string]*disk
-	links zab.LinkID // the last one that was given out
-	// shown is what any server has shown to clients: one sequence. Established says who led in an epoch.
+	links zab.LinkID // the last link number that was used
+	// shown is the one sequence of transactions that servers have shown to clients.
+	// established are the leaders by epoch.
 	shown       []zab.Record
 	established map[uint32]string
 	onePerEpoch *Rule
@@ -57,7 +58,8 @@ func (e *ensemble) names(count int) []string {
 	return names
 }
 
-// newDisk is the disk of a server that was never started: it knows the founders.
+// newDisk returns the disk of a server that was never started: it contains the initial
+// configuration.
 func (e *ensemble) newDisk() *disk { return &disk{configs: configs{members: e.ids}} }
 
 // nameOf returns the name of a server by its number.
@@ -128,7 +130,7 @@ func (e *ensemble) do(a Action) (bool, error) {
 	})
 }
 
-// reconfig asks a leader for another ensemble: the servers named, with points between.
+// reconfig asks a leader for a different ensemble, given as servers separated by points.
 func (e *ensemble) reconfig(a Action) error {
 	for name := range strings.SplitSeq(a.Args[1], ".") {
 		if _, err := e.w.server(name); err != nil {
@@ -147,7 +149,7 @@ func (e *ensemble) reconfig(a Action) error {
 
 func (e *ensemble) check() {}
 
-// serves is a server that begins to show its tree.
+// serves is called when a server begins to show its tree.
 func (e *ensemble) serves(z *zabServer, epoch uint32) {
 	if z.peer.State() == zab.Leading {
 		if other, led := e.established[epoch]; led && other != z.server.id {

@@ -11,19 +11,19 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// configs are the configurations that a server knows: they are on its disk.
+// configs are the configurations on a server's disk.
 type configs struct {
-	inForce zk.Zxid // of the reconfig that made it, 0 for the founders'
+	inForce zk.Zxid // of the reconfig that created it, 0 for the initial configuration
 	members quorum.IDs
-	// next is one that stands in the log and is not known to be in force, 0 for none.
+	// next is a reconfig that is in the log and not known to be in force, 0 for none.
 	next        zk.Zxid
 	nextMembers quorum.IDs
 }
 
-// reconfigMark begins the payload of a reconfig, before the servers.
+// reconfigMark is the prefix of a reconfig's payload; the servers follow.
 const reconfigMark = "reconfig:"
 
-// changeOf returns the servers of a reconfig, nil for another transaction.
+// changeOf returns the servers of a reconfig, nil for any other transaction.
 func changeOf(r zab.Record) quorum.IDs {
 	list, is := strings.CutPrefix(string(r.Payload), reconfigMark)
 	if !is {
@@ -52,7 +52,7 @@ func zabConfig(version zk.Zxid, members quorum.IDs) zab.Config {
 	return zab.Config{Version: int64(version), Quorum: quorum.NewMajority(members...), Text: []byte(listOf(members))}
 }
 
-// ensembleOf is what the election has to know of them.
+// ensembleOf returns the configurations in the form that the election needs.
 func (c *configs) ensembleOf() fle.Ensemble {
 	e := fle.Ensemble{Committed: quorum.NewMajority(c.members...), Version: int64(c.inForce), Config: listOf(c.members)}
 	if c.next != 0 {
@@ -61,7 +61,7 @@ func (c *configs) ensembleOf() fle.Ensemble {
 	return e
 }
 
-// reconfig has the leader propose other servers.
+// reconfig has the leader propose different servers.
 func (z *zabServer) reconfig(members quorum.IDs) error {
 	c := &z.disk.configs
 	switch {
@@ -78,7 +78,7 @@ func (z *zabServer) reconfig(members quorum.IDs) error {
 	return nil
 }
 
-// expect takes note of a reconfig that is in the log: from now on its majority counts, too.
+// expect notes a reconfig that is in the log: from now on its majority counts, too.
 func (z *zabServer) expect(r zab.Record) {
 	c, members := &z.disk.configs, changeOf(r)
 	if members == nil || r.Zxid <= max(c.inForce, c.next) {
@@ -108,7 +108,7 @@ func (z *zabServer) activate(version zk.Zxid, members quorum.IDs) {
 	z.vote(fle.Reconfigured{Ensemble: c.ensembleOf()})
 }
 
-// activateLogged puts the newest reconfig in force that was delivered.
+// activateLogged puts the newest delivered reconfig in force.
 func (z *zabServer) activateLogged() {
 	for _, r := range slices.Backward(z.tree) {
 		if members := changeOf(r); members != nil {
@@ -118,8 +118,8 @@ func (z *zabServer) activateLogged() {
 	}
 }
 
-// reload takes note of what the log says after it was cut or replaced: a reconfig that is gone with
-// the end of the log is none any more.
+// reload reads the pending reconfig from a log that was truncated or replaced. A reconfig
+// that was truncated is no longer pending.
 func (c *configs) reload(records []zab.Record) {
 	c.next, c.nextMembers = 0, nil
 	for _, r := range slices.Backward(records) {
@@ -132,12 +132,12 @@ func (c *configs) reload(records []zab.Record) {
 	}
 }
 
-// adopt takes over a newer configuration of a peer, while looking.
+// adopt takes over a peer's newer configuration while looking.
 func (z *zabServer) adopt(e fle.Adopt) {
 	z.activate(zk.Zxid(e.Version), membersOf(e.Config))
 }
 
-// learn lets servers vote that only a peer's log names.
+// learn tells the election about the participants that only a peer's log names.
 func (z *zabServer) learn(e fle.Learned) {
 	ensemble := z.disk.configs.ensembleOf()
 	ensemble.Learned = quorum.NewMajority(membersOf(e.Config)...)

@@ -8,26 +8,26 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// disk is what a server of an ensemble keeps. What is pending is lost by a crash, and so are records
-// that were not synced.
+// disk is the persistent state of a server of an ensemble. A crash loses pending operations
+// and records that were not synced.
 type disk struct {
 	accepted, current uint32
 	snapshot          []zab.Record
 	base              zk.Zxid // of the snapshot
 	log               []zab.Record
-	written           int // records of the log that are durable
+	written           int // number of durable records in the log
 	pending           []operation
 	busy, full        bool
 	configs           configs
 }
 
-// operation is an effect on its way to the disk, with the tree for a snapshot.
+// operation is an effect on its way to the disk; for a snapshot it includes the tree.
 type operation struct {
 	zab.Effect
 	tree []zab.Record
 }
 
-// last is the zxid of the newest record or snapshot.
+// last returns the zxid of the newest record or snapshot.
 func (d *disk) last() zk.Zxid {
 	if n := len(d.log); n > 0 {
 		return d.log[n-1].Zxid
@@ -35,7 +35,7 @@ func (d *disk) last() zk.Zxid {
 	return d.base
 }
 
-// durable is the newest zxid that a crash does not take.
+// durable returns the newest zxid that survives a crash.
 func (d *disk) durable() zk.Zxid {
 	if d.written > 0 {
 		return d.log[d.written-1].Zxid
@@ -43,7 +43,7 @@ func (d *disk) durable() zk.Zxid {
 	return d.base
 }
 
-// state is all that recovery finds.
+// state returns the tree that a recovery finds.
 func (d *disk) state() []zab.Record {
 	all := slices.Clone(d.snapshot)
 	for _, r := range d.log {
@@ -54,13 +54,13 @@ func (d *disk) state() []zab.Record {
 	return all
 }
 
-// crash loses what was not synced.
+// crash loses everything that was not synced.
 func (d *disk) crash() {
 	d.log = slices.Clip(d.log[:d.written])
 	d.pending, d.busy = nil, false
 }
 
-// finish does all that is pending.
+// finish completes all pending operations.
 func (d *disk) finish() {
 	for _, op := range d.pending {
 		d.do(op)
@@ -68,8 +68,8 @@ func (d *disk) finish() {
 	d.pending = nil
 }
 
-// do carries an operation out. It returns false if the log does not hold the place
-// to truncate at.
+// do carries out an operation. It returns false if the log cannot be truncated at the given
+// zxid.
 func (d *disk) do(op operation) bool {
 	switch op.Kind {
 	case zab.EffectAppend:
@@ -101,7 +101,7 @@ func (d *disk) truncate(zxid zk.Zxid) bool {
 	return true
 }
 
-// store gives the disk something to do.
+// store queues an operation for the disk.
 func (z *zabServer) store(op operation) {
 	z.disk.pending = append(z.disk.pending, op)
 	if op.Ticket != 0 {
@@ -109,8 +109,8 @@ func (z *zabServer) store(op operation) {
 	}
 }
 
-// turnDisk has the disk work up to the next ticket. Without space it stores no record, and all after it
-// waits; an epoch takes none.
+// turnDisk makes the disk work up to the next ticket. A full disk stores no record, and
+// everything after a record waits; epochs need no space.
 func (z *zabServer) turnDisk() {
 	d := z.disk
 	next := slices.IndexFunc(d.pending, func(op operation) bool { return op.Ticket != 0 })
@@ -128,7 +128,7 @@ func (z *zabServer) turnDisk() {
 	})
 }
 
-// finishDisk does everything up to the first ticket, and reports it.
+// finishDisk completes everything up to the first ticket, and reports the ticket.
 func (z *zabServer) finishDisk() {
 	d := z.disk
 	for len(d.pending) > 0 {

@@ -39,8 +39,8 @@ func (f frame) text() string {
 	return text
 }
 
-// conn is a connection of a learner, from, with its leader: as TCP has it, frames keep
-// their order, and what cannot arrive ends the connection.
+// conn is a connection from a learner to its leader. As in TCP, frames keep their order,
+// and the connection ends if a frame cannot arrive.
 type conn struct {
 	w                *World
 	from, to         *server
@@ -50,10 +50,10 @@ type conn struct {
 	broken           bool
 }
 
-// dialUs is how long a connection takes that is not answered.
+// dialUs is how long a connection attempt without an answer takes.
 const dialUs = 800_000
 
-// connect makes a connection to a leader, or tells that it cannot be made.
+// connect connects to a leader, or reports that it is not possible.
 func (z *zabServer) connect(leader quorum.ID) {
 	e, s := z.ensemble, z.server
 	t := e.w.find(nameOf(leader))
@@ -76,7 +76,7 @@ func (z *zabServer) connect(leader quorum.ID) {
 	})
 }
 
-// send puts a frame on its way to the other side.
+// send sends a frame to the other side.
 func (c *conn) send(from *server, f frame) {
 	if c.broken {
 		return
@@ -93,7 +93,7 @@ func (c *conn) send(from *server, f frame) {
 	}
 }
 
-// end returns what a side is: its part, its link, and whether it still lives.
+// end returns one side of the connection: its part, its link, and whether it still exists.
 func (c *conn) end(s *server) (z *zabServer, link zab.LinkID, alive bool) {
 	link, life := c.toLink, c.toLife
 	if s == c.from {
@@ -103,7 +103,7 @@ func (c *conn) end(s *server) (z *zabServer, link zab.LinkID, alive bool) {
 	return z, link, alive && s.life == life && z.conns[link] != nil
 }
 
-// arrive hands a frame over.
+// arrive delivers a frame.
 func (c *conn) arrive(to *server, f frame) {
 	if c.broken {
 		return
@@ -126,8 +126,9 @@ func (c *conn) arrive(to *server, f frame) {
 	})
 }
 
-// reset breaks the connection: frames on their way are lost. Each side that can be reached learns of it; one
-// that cannot waits until it finds the other silent. A side that asks for it knows already.
+// reset breaks the connection: frames on their way are lost. A side that can be reached
+// learns of it; any other side waits until it notices the silence. The side that asked for
+// the reset is not told.
 func (c *conn) reset(by *server) {
 	if c.broken {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// zabServer is one server.
+// zabServer is one server of an ensemble.
 type zabServer struct {
 	ensemble *ensemble
 	server   *server
@@ -24,15 +24,15 @@ type zabServer struct {
 	serving  bool
 	epoch    uint32
 	needSnap bool
-	loading  zab.LinkID // a snapshot is expected here
+	loading  zab.LinkID // the link on which a snapshot is expected
 	arrived  map[zab.LinkID][]zab.Record
 	conns    map[zab.LinkID]*conn
-	asked    []string // by clients, in order: not answered yet
+	asked    []string // clients' writes in order, not yet answered
 	inbox    []zab.Event
 	stepping bool
 }
 
-// recover makes the peer of what the disk has: the tree has the whole log.
+// recover creates the peer from the disk: the tree contains the whole log.
 func (z *zabServer) recover() {
 	d := z.disk
 	z.tree, z.serving = slices.Clone(d.state()), false
@@ -55,7 +55,7 @@ func (z *zabServer) note(kind NoteKind, format string, args ...any) {
 	z.ensemble.w.note(z.server, kind, format, args...)
 }
 
-// look begins an election. A server whose disk is full offers itself to nobody.
+// look begins an election. A server with a full disk does not offer itself as leader.
 func (z *zabServer) look() {
 	_, current := z.peer.Epochs()
 	last := z.peer.Last()
@@ -66,7 +66,8 @@ func (z *zabServer) look() {
 	z.vote(fle.Look{Zxid: last, Epoch: int64(current)})
 }
 
-// space tells the peer whether its disk has space. A server that looks votes as it can now.
+// space tells the peer whether its disk has space. A looking server changes its vote
+// accordingly.
 func (z *zabServer) space(has bool) {
 	looked := z.peer.Quiet()
 	z.push(zab.Event{Kind: zab.EventSpace, OK: has})
@@ -76,7 +77,7 @@ func (z *zabServer) space(has bool) {
 	z.turnDisk()
 }
 
-// vote gives the election an event.
+// vote gives an event to the election.
 func (z *zabServer) vote(event fle.Event) {
 	var elected *fle.Elected
 	var adopt *fle.Adopt
@@ -110,7 +111,7 @@ func (z *zabServer) vote(event fle.Event) {
 	}
 }
 
-// voteFor is the name of the server that a vote is for, "" if it is for nobody.
+// voteFor returns the name of the server that a vote is for, "" for none.
 func (z *zabServer) voteFor(id quorum.ID) string {
 	if s := z.ensemble.w.find(nameOf(id)); s != nil {
 		return s.id
@@ -122,7 +123,7 @@ func voteText(n fle.Notification) string {
 	return fmt.Sprintf("%v: round %d, for %s with %s of epoch %d", n.State, n.Round, nameOf(n.Leader), zab.FormatZxid(max(n.Zxid, 0)), max(n.Vote.Epoch, 0))
 }
 
-// push gives the peer an event, and all that follows.
+// push gives an event to the peer, and handles everything that follows.
 func (z *zabServer) push(e zab.Event) {
 	z.inbox = append(z.inbox, e)
 	if z.stepping {
@@ -134,7 +135,7 @@ func (z *zabServer) push(e zab.Event) {
 		z.inbox = nil
 		peer := z.peer
 		for _, effect := range slices.Clone(peer.Step(z.server.nowMs(), batch)) {
-			if z.peer == peer { // else it was recovered from its disk
+			if z.peer == peer { // else it was recovered from its disk meanwhile
 				z.carryOut(&effect)
 			}
 		}
@@ -161,14 +162,14 @@ func (z *zabServer) wakeMs() (int64, bool) {
 	return b, wakesB
 }
 
-// receive takes a vote, or a frame of a connection.
+// receive handles a vote, or a frame of a connection.
 func (z *zabServer) receive(from *server, payload any) {
 	if n, vote := payload.(fle.Notification); vote {
 		z.vote(fle.Received{From: idOf(from.id), Notification: n})
 	}
 }
 
-// write has a client's value decided: by this server if it leads, by its leader if it follows.
+// write submits a client's value: to this server if it leads, to its leader if it follows.
 func (z *zabServer) write(text string) {
 	if !z.serving {
 		z.note(NoteState, "has no leader: the client is told to try again")
@@ -188,7 +189,7 @@ func (z *zabServer) propose(text string) {
 	}
 }
 
-// carryOut does what the peer wants.
+// carryOut carries out an effect of the peer.
 func (z *zabServer) carryOut(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectAppend, zab.EffectSync, zab.EffectSetAccepted, zab.EffectSetCurrent, zab.EffectTruncate:
@@ -226,7 +227,7 @@ func (z *zabServer) carryOut(e *zab.Effect) {
 	}
 }
 
-// carryOutForClients does what concerns tree, clients and the role.
+// carryOutForClients carries out effects that concern the tree, the clients and the role.
 func (z *zabServer) carryOutForClients(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectDeliver:
@@ -265,10 +266,10 @@ func (z *zabServer) carryOutForClients(e *zab.Effect) {
 	}
 }
 
-// deliver applies a transaction, and answers the client that waits for it here.
+// deliver applies a transaction, and answers the client if it waits on this server.
 func (z *zabServer) deliver(r zab.Record) {
 	if n := len(z.tree); n > 0 && z.tree[n-1].Zxid >= r.Zxid {
-		return // the snapshot had it
+		return // the snapshot contained it
 	}
 	z.tree = append(z.tree, r)
 	answered := ""
@@ -289,10 +290,11 @@ func (z *zabServer) takeTree(link zab.LinkID, tree []zab.Record) {
 		z.vote(fle.Reconfigured{Ensemble: z.disk.configs.ensembleOf()})
 		return
 	}
-	z.arrived = map[zab.LinkID][]zab.Record{link: tree} // the peer has not seen the SNAP yet
+	z.arrived = map[zab.LinkID][]zab.Record{link: tree} // the peer has not processed the SNAP message yet
 }
 
-// readLog answers with the log from the newest record on that is not after the wanted one.
+// readLog returns the log, beginning with the newest record that is not after the requested
+// zxid.
 func (z *zabServer) readLog(e *zab.Effect) {
 	log, first := z.disk.log, 0
 	for first+1 < len(log) && log[first+1].Zxid <= e.Zxid {

@@ -13,29 +13,30 @@ import (
 )
 
 const (
-	// sessionTimeoutMs is asked for; servers bound it. A connection under load
+	// sessionTimeoutMs is the requested timeout; servers limit it. A connection under load
 	// needs no pings.
 	sessionTimeoutMs = 30_000
 
 	// readBytes is the size of a connection's first read buffer.
 	readBytes = 1 << 16
 
-	// replyBytesMax is the longest reply that is taken.
+	// replyBytesMax is the longest reply that is accepted.
 	replyBytesMax = 64 << 20
 )
 
-// A conn is one session. It belongs to one goroutine.
+// A conn is one session. It is used by one goroutine.
 type conn struct {
 	net  net.Conn
-	in   []byte // read buffer; what is between from and to is not parsed yet
+	in   []byte // read buffer; bytes between from and to are not parsed yet
 	from int
 	to   int
 	out  []byte
 	xid  zk.Xid
-	stop func() bool // ends the watch over the context
+	stop func() bool // stops watching the context
 }
 
-// dial opens a connection to one of the servers, and a session. It is closed when ctx ends.
+// dial opens a connection to one of the servers, and a session. The connection is closed
+// when ctx ends.
 func (o *Options) dial(ctx context.Context, addr string) (*conn, error) {
 	open := o.Dial
 	if open == nil {
@@ -68,20 +69,20 @@ func (o *Options) dial(ctx context.Context, addr string) (*conn, error) {
 	return c, nil
 }
 
-// close ends the connection; the session runs out by itself.
+// close closes the connection; the session expires by itself.
 func (c *conn) close() {
 	c.stop()
 	c.net.Close()
 }
 
-// end closes the session, so that the server need not wait for its timeout.
+// end closes the session, so the server need not wait for its timeout.
 func (c *conn) end() {
-	// If the session cannot be closed it runs out.
+	// On an error the session expires by itself.
 	_, _ = c.call(&zk.Request{Op: zk.OpCloseSession})
 	c.close()
 }
 
-// parsed returns the next frame that is in the buffer, nil if it is not whole.
+// parsed returns the next frame in the buffer, nil if it is incomplete.
 func (c *conn) parsed() ([]byte, error) {
 	if c.to-c.from < wire.PrefixBytes {
 		return nil, nil
@@ -100,14 +101,14 @@ func (c *conn) parsed() ([]byte, error) {
 	return frame, nil
 }
 
-// space makes the buffer hold a frame of n bytes with its prefix.
+// space makes the buffer large enough for a frame of n bytes with its prefix.
 func (c *conn) space(n int) {
 	if n > len(c.in) {
 		c.in = append(c.in, make([]byte, n-len(c.in))...)
 	}
 }
 
-// fill reads what has arrived, at least a byte.
+// fill reads what has arrived, at least one byte.
 func (c *conn) fill() error {
 	if c.from > 0 {
 		c.to = copy(c.in, c.in[c.from:c.to])
@@ -124,7 +125,7 @@ func (c *conn) fill() error {
 	return err
 }
 
-// frame waits for the next frame. It is good until the next read.
+// frame waits for the next frame. It is valid until the next read.
 func (c *conn) frame() ([]byte, error) {
 	for {
 		frame, err := c.parsed()
@@ -159,7 +160,7 @@ func (c *conn) call(r *zk.Request) (zk.Result, error) {
 	return wire.DecodeResult(r.Op, len(r.Ops), body)
 }
 
-// replyCode reads the code of a reply without its zxid.
+// replyCode returns the code of a reply.
 func replyCode(frame []byte) (zk.Code, error) {
 	if len(frame) < wire.ReplyHeaderBytes {
 		return 0, fmt.Errorf("loadgen: reply of %d bytes", len(frame))
@@ -167,19 +168,19 @@ func replyCode(frame []byte) (zk.Code, error) {
 	return zk.Code(binary.BigEndian.Uint32(frame[12:])), nil
 }
 
-// A window is what pump has sent and seen.
+// A window is the result of pump.
 type window struct {
 	latencies Histogram
 	refused   int64
 	code      zk.Code // of the first refusal
 }
 
-// pump keeps inFlight requests on their way until more says no, then waits for
-// the rest. more is asked before every batch, with its size at most, and tells
-// how many to send. append writes one request.
+// pump keeps inFlight requests in flight until more returns 0, then waits for the remaining
+// replies. Before every batch, it calls more with the largest possible size, and more
+// returns how many requests to send. next writes one request.
 func (c *conn) pump(inFlight int, more func(n int) int, next func(b []byte, xid zk.Xid) []byte) (window, error) {
 	var w window
-	sent := make([]time.Time, 0, inFlight) // a ring, oldest at head
+	sent := make([]time.Time, 0, inFlight) // a ring buffer, oldest at head
 	sent = sent[:inFlight]
 	head, flying, free := 0, 0, inFlight
 	for {
@@ -211,7 +212,7 @@ func (c *conn) pump(inFlight int, more func(n int) int, next func(b []byte, xid 
 	}
 }
 
-// replies waits for at least one reply and takes all that have arrived.
+// replies waits for at least one reply and processes all that have arrived.
 func (c *conn) replies(w *window, sent []time.Time, head, flying int) (int, error) {
 	n := 0
 	var now time.Time

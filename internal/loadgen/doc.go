@@ -1,11 +1,12 @@
 // Package loadgen puts load on servers that speak ZooKeeper's client protocol,
-// and measures how they bear it.
+// and measures their throughput and latency.
 //
-// In go addresses, a workload and a number of connections, each of which keeps
-// a window of requests in flight. Out come operations per second, latencies and
-// refusals. It is made to cost little itself, since it often shares a machine
-// with the server: one goroutine per connection, frames copied from a template,
-// all that fits the window in one write, of replies only the headers decoded.
+// Its input is addresses, a workload and a number of connections, each of which
+// keeps a window of requests in flight. It reports operations per second,
+// latencies and refusals. It is made to cost little itself, because it often
+// shares a machine with the server: one goroutine per connection, frames copied
+// from a template, everything that fits the window in one write, and only the
+// headers of replies decoded.
 //
 // What always holds:
 //
@@ -16,7 +17,7 @@
 //	loadgen-L3  Memory is bounded: Options.Validate refuses sizes above the
 //	            limits.
 //
-// It knows no watches, no ACLs, no TLS and does not connect again: a connection
-// that ends is the end of the run. It sends as fast as it can; a caller that wants a
-// gentle load asks for one connection with one request in flight.
+// It knows no watches, no ACLs, no TLS and does not reconnect: a connection that
+// ends is the end of the run. It sends as fast as it can; for a gentle load, use one
+// connection with one request in flight.
 package loadgen

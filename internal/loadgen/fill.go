@@ -9,10 +9,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// fillInFlight is how many creates are on their way while filling.
+// fillInFlight is how many creates are in flight during Fill.
 const fillInFlight = 1024
 
-// ensure makes a persistent znode unless it is there.
+// ensure creates a persistent znode unless it exists.
 func (c *conn) ensure(path string) error {
 	_, err := c.call(&zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
 	if err != nil && !errors.Is(err, zk.ErrNodeExists) {
@@ -21,8 +21,8 @@ func (c *conn) ensure(path string) error {
 	return nil
 }
 
-// Fill makes the znodes that Get, Set and Mix visit: Options.Znodes of
-// Options.DataBytes each, below Options.Prefix. Those that exist are left.
+// Fill creates the znodes for Get, Set and Mix: Options.Znodes of Options.DataBytes each,
+// below Options.Prefix. Existing ones are left unchanged.
 func Fill(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -52,9 +52,9 @@ func Fill(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Tree makes n znodes with data, a thousand below each parent, one create each,
-// so that the server takes its snapshots as it would in the field. It returns
-// the path of the last one. What it makes must not be there yet.
+// Tree creates n znodes with data, a thousand below each parent, with one create each, so
+// the server takes snapshots as in production. It returns the path of the last one. The
+// znodes must not exist yet.
 func Tree(ctx context.Context, o Options, n int) (string, error) {
 	if err := o.Validate(); err != nil {
 		return "", err
@@ -90,15 +90,15 @@ func Tree(ctx context.Context, o Options, n int) (string, error) {
 	return treePath(o.Prefix, n-1), nil
 }
 
-// treeWidth is how many children a parent of Tree has.
+// treeWidth is the number of children of a parent in Tree.
 const treeWidth = 1000
 
 func treePath(prefix string, n int) string {
 	return fmt.Sprintf("%s/t%06d/n%06d", prefix, n/treeWidth, n%treeWidth)
 }
 
-// Answers asks the first server for the data of one znode, with a session of its own,
-// and returns nil when it has answered.
+// Answers asks the first server for the data of one znode, in a new session, and returns
+// nil when it has answered.
 func Answers(ctx context.Context, o Options, path string) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -114,7 +114,7 @@ func Answers(ctx context.Context, o Options, path string) error {
 	return nil
 }
 
-// Clean deletes everything below Options.Prefix, and it.
+// Clean deletes Options.Prefix and everything below it.
 func Clean(ctx context.Context, o Options) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func Clean(ctx context.Context, o Options) error {
 	return c.remove(o.Prefix)
 }
 
-// remove deletes a znode and what is below it, children first.
+// remove deletes a znode and everything below it, children first.
 func (c *conn) remove(path string) error {
 	result, err := c.call(&zk.Request{Op: zk.OpGetChildren2, Path: path})
 	switch {
@@ -141,7 +141,7 @@ func (c *conn) remove(path string) error {
 	i := 0
 	names := result.Children
 	more := func(free int) int { return min(free, len(names)-i) }
-	// First what has no children, pipelined; what has some is refused.
+	// First delete all children, pipelined; those with children of their own are refused.
 	_, err = c.pump(fillInFlight, more, func(b []byte, xid zk.Xid) []byte {
 		i++
 		return wire.AppendRequest(b, &zk.Request{Xid: xid, Op: zk.OpDelete, Path: zk.JoinPath(path, names[i-1]), Version: -1})

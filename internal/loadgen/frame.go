@@ -11,8 +11,8 @@ import (
 // digits is the width of the number at the end of each path.
 const digits = 9
 
-// A template is a request frame in which the xid and the number in the path can
-// be replaced: making a request is a copy and two stores.
+// A template is a request frame in which the xid and the number in the path can be
+// replaced, so making a request is one copy and two stores.
 type template struct {
 	frame    []byte
 	digitsAt int
@@ -20,7 +20,7 @@ type template struct {
 
 const xidAt = wire.PrefixBytes
 
-// newTemplate is the frame of r, whose path is given up to its number.
+// newTemplate returns the frame of r, whose path lacks only its number.
 func newTemplate(r zk.Request) template {
 	pathAt := wire.PrefixBytes + wire.HeaderBytes + 4
 	t := template{digitsAt: pathAt + len(r.Path)}
@@ -29,7 +29,7 @@ func newTemplate(r zk.Request) template {
 	return t
 }
 
-// append writes the request with that xid about the znode n.
+// append writes the request with an xid for znode n.
 func (t *template) append(b []byte, xid zk.Xid, n int) []byte {
 	start := len(b)
 	b = append(b, t.frame...)
@@ -45,14 +45,13 @@ func (t *template) append(b []byte, xid zk.Xid, n int) []byte {
 // A source makes the requests of one connection.
 type source struct {
 	read, write template
-	readShare   uint32 // of 2^32
-	znodes      int    // to choose from; 0 counts up instead
+	readShare   uint32 // as a fraction of 2^32
+	znodes      int    // number of znodes to choose from; 0 counts up instead
 	next        int
 	state       uint64
 }
 
-// newSource prepares the requests of the connection number conn. parent is
-// where a connection creates.
+// newSource prepares the requests of connection conn. It creates znodes below parent.
 func newSource(o *Options, conn int, parent string) *source {
 	data := payload(o.DataBytes)
 	s := &source{znodes: o.Znodes, state: o.Seed + uint64(conn)*0x9E3779B97F4A7C15 + 1,
@@ -70,10 +69,10 @@ func newSource(o *Options, conn int, parent string) *source {
 	return s
 }
 
-// dataPath is where the znodes that are read and set lie, without the number.
+// dataPath returns the path of the znodes that are read and set, without the number.
 func dataPath(prefix string) string { return prefix + "/d" }
 
-// payload is data of n bytes, not all alike.
+// payload returns n bytes of data that are not all alike.
 func payload(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -88,7 +87,7 @@ func (s *source) append(b []byte, xid zk.Xid) []byte {
 		s.next++
 		return s.write.append(b, xid, s.next-1)
 	}
-	// splitmix64: cheap, and scattered enough to visit all znodes.
+	// splitmix64: cheap, and random enough to visit all znodes.
 	s.state += 0x9E3779B97F4A7C15
 	z := s.state
 	z = (z ^ z>>30) * 0xBF58476D1CE4E5B9

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// subBits is the precision of a Histogram: 2^subBits buckets for each doubling,
-// so that a value is known to about 3 %.
+// subBits is the precision of a Histogram: 2^subBits buckets for each doubling, so the
+// error of a value is about 3 %.
 const subBits = 5
 
 // A Histogram counts durations in buckets whose width grows with the value. The
@@ -24,7 +24,7 @@ func (h *Histogram) Add(d time.Duration, n int64) {
 	h.max = max(h.max, d)
 }
 
-// Merge adds what other has counted.
+// Merge adds the durations counted by other.
 func (h *Histogram) Merge(other *Histogram) {
 	for i, n := range other.buckets {
 		h.buckets[i] += n
@@ -33,14 +33,14 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// Count is how many durations were added.
+// Count returns how many durations were added.
 func (h *Histogram) Count() int64 { return h.count }
 
-// Max is the longest of them, exactly.
+// Max returns the longest duration, exactly.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Quantile is the duration that a share q of all, 0 to 1, does not exceed; 0 if
-// nothing was added.
+// Quantile returns the duration that a share q of all durations, 0 to 1, does not exceed; 0
+// if nothing was added.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	if h.count == 0 {
 		return 0
@@ -54,8 +54,9 @@ func (h *Histogram) Quantile(q float64) time.Duration {
 	return h.max
 }
 
-// bucketOf: the first 2^subBits nanoseconds have a bucket each, then the top
-// subBits bits below the leading one choose within the doubling.
+// bucketOf returns the bucket of a duration: the first 2^subBits nanoseconds have a bucket
+// each; above, the subBits bits after the leading one select the bucket within the
+// doubling.
 func bucketOf(d time.Duration) int {
 	v := uint64(max(0, d))
 	if v < 1<<subBits {
@@ -65,7 +66,7 @@ func bucketOf(d time.Duration) int {
 	return (shift+1)<<subBits + int(v>>shift) - 1<<subBits
 }
 
-// upperEdge is the largest duration in a bucket.
+// upperEdge returns the largest duration in a bucket.
 func upperEdge(i int) time.Duration {
 	if i < 1<<subBits {
 		return time.Duration(i)

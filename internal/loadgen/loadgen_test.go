@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A fakeServer answers every request with OK, or what answer says, and counts.
+// A fakeServer answers every request with OK, or with the result of answer, and counts.
 type fakeServer struct {
 	listener net.Listener
 	answer   func(r *zk.Request) (zk.Code, *zk.Result)

@@ -19,14 +19,14 @@ const (
 	bufferBytesMax = 1 << 30
 )
 
-// defaultSlack is how long after Options.Duration the last replies may come.
+// defaultSlack is how long after Options.Duration the last replies may arrive.
 const defaultSlack = 30 * time.Second
 
-// A Workload is what kind of requests are sent.
+// A Workload is the kind of requests to send.
 type Workload string
 
-// The workloads. Those that read or set do so on Options.Znodes znodes, which
-// Fill has made, in a scattered order.
+// The workloads. The ones that read or set use the Options.Znodes znodes that Fill has
+// created, in a scattered order.
 const (
 	Get    Workload = "get"    // getData
 	Set    Workload = "set"    // setData, any version
@@ -34,30 +34,32 @@ const (
 	Mix    Workload = "mix"    // Options.ReadPercent of getData, the rest setData
 )
 
-// Workloads are all of them, for help texts.
+// Workloads lists all workloads, for help texts.
 var Workloads = []Workload{Get, Set, Create, Mix}
 
-// Options say what load. Addrs is required; zero elsewhere means the default.
+// Options describe the load. Addrs is required; other zero fields mean the default.
 type Options struct {
-	// Addrs are host:port of servers; connections go to them in turn.
+	// Addrs are the servers, as host:port; connections go to them in turn.
 	Addrs []string
 
-	// Dial opens a connection, with TLS for one; nil dials TCP. Any goroutine calls it.
+	// Dial opens a connection, for example with TLS; nil dials TCP. It is called
+	// concurrently.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	// Workload is what to send; default Get.
+	// Workload is the kind of requests; default Get.
 	Workload Workload
 
-	// Connections, each a session of its own; default 8, up to ConnectionsMax.
+	// Connections is the number of connections, each with its own session; default 8, at
+	// most ConnectionsMax.
 	Connections int
 
-	// InFlight is the window of each connection; default 64, up to InFlightMax.
+	// InFlight is the window of each connection; default 64, at most InFlightMax.
 	InFlight int
 
-	// DataBytes is the size of a znode's data; default 100, up to DataBytesMax.
+	// DataBytes is the size of a znode's data; default 100, at most DataBytesMax.
 	DataBytes int
 
-	// Znodes is how many znodes there are to read and to set; default 10,000.
+	// Znodes is the number of znodes to read and set; default 10,000.
 	Znodes int
 
 	// ReadPercent is the share of reads in Mix, 0 to 100; default 70.
@@ -66,13 +68,13 @@ type Options struct {
 	// Duration is how long requests are sent; default 10 s.
 	Duration time.Duration
 
-	// Operations ends the run earlier, after about so many; 0 is no limit.
+	// Operations ends the run earlier, after about this many operations; 0 is no limit.
 	Operations int64
 
-	// Prefix is the znode above all that is made here; default "/bench".
+	// Prefix is the znode above everything that is created; default "/bench".
 	Prefix string
 
-	// Seed decides the order in which znodes are visited.
+	// Seed determines the order in which znodes are visited.
 	Seed uint64
 }
 
@@ -100,7 +102,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate says what is wrong with the options, and what would be right.
+// Validate returns an error that says what is wrong with the options, and what would be
+// right.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	if len(o.Addrs) == 0 {

@@ -10,10 +10,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A Result is what a run has measured.
+// A Result is the result of a run.
 type Result struct {
 	Workload   Workload
-	Operations int64         // answered, refused ones included
+	Operations int64         // answered, including refused ones
 	Refused    int64         // answered with an error
 	FirstCode  zk.Code       // of the first refusal, OK if there was none
 	Elapsed    time.Duration // from the first request to the last reply
@@ -28,8 +28,8 @@ func (r *Result) PerSecond() float64 {
 	return float64(r.Operations) / r.Elapsed.Seconds()
 }
 
-// Run puts load on the servers until the duration is over, the operations are
-// done or ctx ends. Get, Set and Mix need znodes, see Fill.
+// Run puts load on the servers until the duration is over, the operations are done or ctx
+// ends. Get, Set and Mix need znodes: see Fill.
 func Run(ctx context.Context, o Options) (*Result, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
-// open connects, and makes each connection's parent if it will create.
+// open opens the connections, and creates a parent for each if the workload creates znodes.
 func open(ctx context.Context, o *Options) (conns []*conn, sources []*source, err error) {
 	for i := range o.Connections {
 		c, err := o.dial(ctx, o.Addrs[i%len(o.Addrs)])
@@ -84,7 +84,7 @@ func open(ctx context.Context, o *Options) (conns []*conn, sources []*source, er
 	return conns, sources, nil
 }
 
-// makeParent makes a znode of its own below the prefix.
+// makeParent creates a new znode below the prefix.
 func (c *conn) makeParent(prefix string) (string, error) {
 	if err := c.ensure(prefix); err != nil {
 		return "", err
@@ -96,8 +96,8 @@ func (c *conn) makeParent(prefix string) (string, error) {
 	return result.Path, nil
 }
 
-// runAll pumps on every connection at once. Every goroutine it starts has ended
-// when it returns.
+// runAll pumps on all connections at once. All goroutines that it starts have ended when it
+// returns.
 func runAll(o *Options, conns []*conn, sources []*source) ([]window, time.Duration, error) {
 	var left atomic.Int64
 	left.Store(o.Operations)

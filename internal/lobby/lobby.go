@@ -1,11 +1,11 @@
 // Package lobby holds the connections of a port whose other end has not introduced
-// itself yet, and counts what came to nothing.
+// itself yet, and counts those that fail.
 //
-// Strangers may be many and send nothing; the peers that are expected introduce
-// themselves soon. A full lobby closes the connection that has waited longest among those
-// of the host that has opened the most. Where no host has many, strangers come from many
-// addresses: then only a connection that has had its time is replaced, and where there is
-// none the new one is refused, so that a peer whose handshake takes long ends it.
+// There may be many strangers that send nothing; real peers introduce themselves soon. A
+// full lobby closes the oldest connection of the host that has the most connections. If
+// no host has many, the strangers come from many addresses. Then the lobby replaces only
+// a connection that has had enough time, or else refuses the new one, so a peer with a
+// slow handshake can finish it.
 package lobby
 
 import (
@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// Max is how many connections may stand in a lobby.
+	// Max is how many connections a lobby holds.
 	Max = 256
-	// crowdMin is from how many connections on a host loses the oldest of them at once.
+	// crowdMin is the number of connections from which a host loses its oldest one at once.
 	crowdMin = 8
-	// stay is how long all others may stand there before another takes their place.
+	// stay is how long other connections may wait before a new one may replace them.
 	stay = time.Second
 )
 
-// Lobby is where connections wait. The zero value is ready for use; all methods may be
-// called by any goroutine.
+// Lobby is a set of waiting connections. The zero value is ready for use; all methods
+// are safe for concurrent use.
 type Lobby struct {
 	mu struct {
 		sync.Mutex
 		closed  bool
-		waiting []waiting // the longest first
+		waiting []waiting // oldest first
 	}
 }
 
@@ -40,8 +40,8 @@ type waiting struct {
 	since  time.Time
 }
 
-// Enter takes a connection in; false if there is no place for it now, or the lobby is
-// closed. The connection that it replaces is closed.
+// Enter adds a connection; false if there is no place for it now, or the lobby is
+// closed. A connection that it replaces is closed.
 func (l *Lobby) Enter(socket net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,9 +63,10 @@ func (l *Lobby) Enter(socket net.Conn) bool {
 	return true
 }
 
-// replaced is the place of the connection that has waited longest among those of the host
-// that has the most: a single stranger takes places from itself alone. Where no host has
-// many it is the longest waiting of all, or the last, which has just come.
+// replaced returns the index of the connection to close: the oldest one of the host that
+// has the most, so a single stranger takes places only from itself. If no host has many,
+// it is the oldest of all, if that has waited long enough, else the last, which has just
+// come.
 func replaced(all []waiting, now time.Time) int {
 	of := map[netip.Addr]int{}
 	most := 0
@@ -83,7 +84,7 @@ func replaced(all []waiting, now time.Time) int {
 	return len(all) - 1
 }
 
-// hostOf is the host at the other end.
+// hostOf returns the host at the other end.
 func hostOf(socket net.Conn) netip.Addr {
 	at, err := netip.ParseAddrPort(socket.RemoteAddr().String())
 	if err != nil {
@@ -96,8 +97,8 @@ func hostOf(socket net.Conn) netip.Addr {
 // address.
 const NetworkBits = 64
 
-// HostOf is the host that an address is counted for; of IPv6 the network, whose prefix has
-// so many bits.
+// HostOf returns the host to which an address is counted. For IPv6 it is the network with
+// a prefix of this many bits.
 func HostOf(address netip.Addr, bits int) netip.Addr {
 	host := address.Unmap().WithZone("")
 	if host.Is6() {
@@ -108,21 +109,21 @@ func HostOf(address netip.Addr, bits int) netip.Addr {
 	return host
 }
 
-// Leave lets a connection out, which has introduced itself or ended.
+// Leave removes a connection that has introduced itself or ended.
 func (l *Lobby) Leave(socket net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mu.waiting = slices.DeleteFunc(l.mu.waiting, func(w waiting) bool { return w.socket == socket })
 }
 
-// Count returns how many wait.
+// Count returns how many connections wait.
 func (l *Lobby) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.mu.waiting)
 }
 
-// Close ends all that wait, and lets nobody in any more.
+// Close closes all waiting connections and refuses new ones.
 func (l *Lobby) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

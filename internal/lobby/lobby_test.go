@@ -55,8 +55,8 @@ func TestTheLongestWaitingOfTheLargestCrowdIsReplaced(t *testing.T) {
 	}
 }
 
-// TestStrangersOfManyHostsCloseNoYoungConnection: a peer that shakes hands over a long way
-// has the time for it, however many strangers come meanwhile.
+// TestStrangersOfManyHostsCloseNoYoungConnection: a distant peer has the time for its
+// handshake, however many strangers connect meanwhile.
 func TestStrangersOfManyHostsCloseNoYoungConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l Lobby

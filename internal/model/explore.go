@@ -14,11 +14,11 @@ type Limits struct {
 	Time    time.Duration
 	Bytes   uint64 // of memory
 	Workers int    // 0 is one for each core
-	// Progress, if not nil, is told of each finished depth.
+	// Progress, if not nil, is called after each finished depth.
 	Progress func(r Result)
 }
 
-// Result is what a search came to.
+// Result is the result of a search.
 type Result struct {
 	States, Moves int // seen; made
 	Parts         int // contents of parts, queues and messages
@@ -29,7 +29,7 @@ type Result struct {
 	Violation  *Violation
 }
 
-// Violation is what is wrong, and how it comes to that.
+// Violation is what is wrong, and how the system gets there.
 type Violation struct {
 	Wrong string
 	Start int // which of the first states
@@ -37,7 +37,7 @@ type Violation struct {
 	Trace string // of a shortest way there
 }
 
-// candidate is a state that a worker has come to.
+// candidate is a state that a worker has reached.
 type candidate struct {
 	hash   Hash
 	parent uint32
@@ -45,20 +45,20 @@ type candidate struct {
 	wrong  string
 }
 
-// batch is what a worker makes of a piece of a level.
+// batch is a worker's result for a piece of a level.
 type batch struct {
 	found []candidate
 	slots []uint32 // of all found
 	moves int
 }
 
-// origin is how a state was found first.
+// origin is how a state was first found.
 type origin struct {
 	parent uint32
 	move   Move
 }
 
-// search is one search that goes on.
+// search is a search in progress.
 type search struct {
 	m         *Model
 	limits    Limits
@@ -81,7 +81,7 @@ const (
 	piecesMax   = 64
 )
 
-// Explore goes through all states of a model, within limits.
+// Explore visits all states of a model, within limits.
 func Explore(m *Model, limits Limits) Result {
 	if limits.Workers == 0 {
 		limits.Workers = runtime.GOMAXPROCS(0)
@@ -181,7 +181,7 @@ func (s *search) expand(w *World, from, to int) *batch {
 	return b
 }
 
-// judge adds the worker's state to what was found, if it is new or wrong.
+// judge adds the worker's state to the batch if it is new or wrong.
 func (s *search) judge(w *World, b *batch, c candidate) {
 	c.hash = w.hash()
 	if w.wrong == "" && s.seen.has(c.hash) {
@@ -197,7 +197,7 @@ func (s *search) judge(w *World, b *batch, c candidate) {
 	b.found = append(b.found, c)
 }
 
-// converge lets the system go on by itself.
+// converge lets the system continue on its own.
 func (s *search) converge(w *World) {
 	if s.m.Rest != nil {
 		s.m.Rest(w)
@@ -240,7 +240,7 @@ func (s *search) setConverged(way []Hash) {
 	}
 }
 
-// merge takes in what was found, in an order that does not depend on the workers
+// merge merges the batches in an order that does not depend on the workers
 // (model-E3), and appends the new states.
 func (s *search) merge(next []uint32, b *batch) []uint32 {
 	size := len(s.m.Slots)

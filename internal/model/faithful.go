@@ -5,10 +5,10 @@ import (
 	"unsafe"
 )
 
-// CheckFaithful walks through a model by chance, and at each step gives the
-// event of the walk to the part and to a copy of a copy of it. Both must come to
-// the same, effects included; and no field that is compared may be changed
-// without a change of the hash. It is for tests of models (model-E1, model-E2).
+// CheckFaithful makes a random walk through a model. At each step it gives the
+// event to the part and to a copy of a copy of it. Both must have the same
+// result and effects, and a change of any compared field must change the hash.
+// It is for tests of models (model-E1, model-E2).
 func CheckFaithful(fatal func(format string, args ...any), m *Model, moves int) {
 	w := newWorld(m, newSpace(m))
 	steps := m.Step

@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// Field returns a private field of what a pointer points at: for mutants, which
-// put a bug back into a machine that has no hooks for that.
+// Field returns a private field of the struct that a pointer points at. It is
+// for mutants, which put a bug back into a machine that has no hooks for that.
 func Field(pointer any, name string) reflect.Value {
 	f := reflect.ValueOf(pointer).Elem().FieldByName(name)
 	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem()
 }
 
-// SetField sets one.
+// SetField sets such a field.
 func SetField(pointer any, name string, value any) { Field(pointer, name).Set(reflect.ValueOf(value)) }

@@ -1,10 +1,11 @@
 package model
 
-// Hash identifies a content. It has 128 bits: of a hundred million contents two
-// share one with a probability below 1e-22.
+// Hash identifies a content. It has 128 bits: among a hundred million contents,
+// the probability that two share a hash is below 1e-22.
 type Hash struct{ A, B uint64 }
 
-// mix is the end of splitmix64: every bit of x moves every bit of the result.
+// mix is the last step of splitmix64: every bit of x affects every bit of the
+// result.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
@@ -16,19 +17,20 @@ const (
 	oddB = 0xd1b54a32d192ed03
 )
 
-// add takes in one number, in order.
+// add adds a number; the order matters.
 func (h *Hash) add(x uint64) {
 	h.A = mix(h.A*oddA + x + 1)
 	h.B = mix(h.B*oddB ^ (x + oddA))
 }
 
-// addAll takes in another hash, in order.
+// addAll adds another hash; the order matters.
 func (h *Hash) addAll(o Hash) {
 	h.A = mix(h.A*oddA + o.A + 1)
 	h.B = mix(h.B*oddB ^ (o.B + oddA))
 }
 
-// merge takes in a hash, in any order: of the entries of maps and sets.
+// merge adds a hash for which the order does not matter, such as that of an
+// entry in a map or set.
 func (h *Hash) merge(o Hash) {
 	h.A += mix(o.A + oddB)
 	h.B += mix(o.B + oddA)
@@ -46,8 +48,8 @@ func (h *Hash) text(s string) {
 	}
 }
 
-// set is a set of hashes: open addressing, 16 bytes for a place. The zero Hash
-// is never a member's.
+// set is a set of hashes with open addressing, 16 bytes for each place. It
+// never contains the zero Hash.
 type set struct {
 	places []Hash
 	count  int

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// counter is a toy: two of them send each other numbers, one at a time.
+// counter is a toy: two counters send each other numbers, one at a time.
 type counter struct {
 	Name  peer
 	Value int
@@ -31,7 +31,7 @@ type (
 	pass struct{ Ms int64 }
 )
 
-// toy has two counters that grow to a limit and tell each other how far they are.
+// toy has two counters that grow up to a limit and tell each other their values.
 func toy(limit int, symmetric bool) *Model {
 	shape := &Shape{Scratch: []string{"model.counter.out"}, Moments: []string{"model.counter.NowMs", "model.counter.dueMs"},
 		Spans: []string{"model.pass.Ms"}, PastMs: 10}
@@ -84,12 +84,12 @@ func toy(limit int, symmetric bool) *Model {
 }
 
 func TestAllStatesAreSeenOnce(t *testing.T) {
-	// Each of the two has grown k times and the other has received j of these: 21
-	// pairs of k and j up to 5.
+	// Each counter has grown k times, and the other has received j of those: there
+	// are 21 pairs of k and j up to 5.
 	if r := Explore(toy(5, false), Limits{}); r.States != 21*21 || r.Depth != 20 || r.Violation != nil || r.Unfinished != "" {
 		t.Fatalf("%+v", r)
 	}
-	// Pairs without order: 21 alike and half of the others.
+	// Without order there are the 21 equal pairs, and half of the others.
 	if r := Explore(toy(5, true), Limits{}); r.States != 21+21*20/2 || r.Depth != 20 {
 		t.Fatalf("with symmetry %+v", r)
 	}

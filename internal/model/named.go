@@ -6,8 +6,8 @@ type Named struct {
 	Small, Full func() *Model
 }
 
-// Mutant is a known bug in the scope in which it is looked for. It is put back
-// around the machines of a model, whose code knows nothing of it.
+// Mutant is a known bug, with the scope in which it is searched for. It is put
+// back around the machines of a model, without changing their code.
 type Mutant struct {
 	Name   string // of the mutant
 	Model  string // whose scope it is

@@ -8,51 +8,51 @@ import (
 	"unsafe"
 )
 
-// Shape says how the values of a model are copied and compared. Fields are named
-// as in "fle.Machine.out"; "zab.Options.*" is all of a type's.
+// Shape defines how the values of a model are copied and compared. Fields are
+// named as in "fle.Machine.out"; "zab.Options.*" means all fields of a type.
 type Shape struct {
-	// Scratch are fields that say nothing of what comes: buffers of the last
-	// step. A copy has none, and they are not compared.
+	// Scratch are fields that do not affect later steps, such as buffers of the
+	// last step. They are neither copied nor compared.
 	Scratch []string
-	// Moments are fields that hold a moment by the part's clock, or a map to such; 0 is never. Two
-	// parts are alike if theirs are as long ago, or to come. Moments that are
-	// PastMs ago or longer are all alike.
+	// Moments are fields that hold a moment by the part's clock, or a map to moments; 0 is never.
+	// They are compared by their distance from now. Moments at least PastMs ago are all equal.
 	Moments []string
 	// Spans are fields that hold milliseconds and are compared as they are. A
 	// field whose name ends in Ms must be in one of these two lists.
 	Spans  []string
 	PastMs int64
-	// Shared are types whose values never change: a copy has the same ones.
+	// Shared are types whose values never change: copies share them.
 	Shared []reflect.Type
-	// Names are types that name a part that others are like: which it is (from 0;
-	// negative for none), and what else the value says. A slice of names is a set.
+	// Names are types whose values name one of several interchangeable parts. The
+	// function returns which one (from 0; negative for none), and the rest of the
+	// value. A slice of names is a set.
 	Names map[reflect.Type]func(value reflect.Value) (which int, rest uint64)
-	// Orders are the exchanges of those parts: Orders[k][i] is what becomes of i.
-	// The first one changes nothing.
+	// Orders are the permutations of those parts: Orders[k][i] is the new number
+	// of i. The first one is the identity.
 	Orders [][]int
 
 	plans map[reflect.Type]*plan
 }
 
-// Clocked is a part that has a clock: two of the same content are one, whatever the
-// time is. That is right only if no moment leaves the part, in an effect or an
-// event. Moments of other parts are compared as they are.
+// Clocked is a part that has a clock: parts with the same content are equal,
+// whatever the time. That is correct only if no moment leaves the part in an effect
+// or an event. Moments of other parts are compared as they are.
 type Clocked interface{ Clock() int64 }
 
-// plan is what is to be done with one type.
+// plan is how to copy and hash one type.
 type plan struct {
-	flat   bool // a plain copy is a copy
+	flat   bool // a shallow copy is enough
 	deepen func(c *copying, p unsafe.Pointer)
 	hash   func(h *hashing, p unsafe.Pointer)
 }
 
-// copying is one copy that is being made.
+// copying is the state of one copy.
 type copying struct {
 	s    *Shape
-	seen map[unsafe.Pointer]unsafe.Pointer // what several point at is copied once
+	seen map[unsafe.Pointer]unsafe.Pointer // shared targets are copied once
 }
 
-// hashing is one hash that is being made.
+// hashing is the state of one hash.
 type hashing struct {
 	Hash
 	s     *Shape
@@ -60,7 +60,7 @@ type hashing struct {
 	order []int
 }
 
-// Clone copies what a pointer points at, with all that it refers to (model-E1).
+// Clone makes a deep copy of what a pointer points at (model-E1).
 func (s *Shape) Clone(value any) any {
 	v := reflect.ValueOf(value)
 	if v.Kind() != reflect.Pointer {
@@ -72,7 +72,7 @@ func (s *Shape) Clone(value any) any {
 	return reflect.NewAt(v.Type().Elem(), p).Interface()
 }
 
-// HashOf returns the hash of a value with the parts exchanged by an order (model-E2).
+// HashOf returns the hash of a value with the parts permuted by an order (model-E2).
 func (s *Shape) HashOf(value any, order int) Hash {
 	h := &hashing{s: s}
 	if c, ok := value.(Clocked); ok {
@@ -88,7 +88,7 @@ func (s *Shape) HashOf(value any, order int) Hash {
 	return h.Hash
 }
 
-// dynamic hashes a value whose type is known only now.
+// dynamic hashes a value whose type is known only at run time.
 func (h *hashing) dynamic(v reflect.Value) {
 	t := v.Type()
 	h.text(t.String())
@@ -174,7 +174,7 @@ func numberHash(size uintptr) func(*hashing, unsafe.Pointer) {
 	return func(h *hashing, p unsafe.Pointer) { h.add(*(*uint64)(p)) }
 }
 
-// step is what is done with one field.
+// step is how to copy and hash one field.
 type step struct {
 	offset uintptr
 	plan   *plan
@@ -253,7 +253,7 @@ func (s *Shape) moments(t reflect.Type) *plan {
 	return p
 }
 
-// moment takes in how far a moment is from now.
+// moment hashes the distance of a moment from now.
 func (h *hashing) moment(atMs int64) {
 	if atMs == 0 {
 		h.add(1 << 63)
@@ -342,7 +342,7 @@ func (s *Shape) buildSlice(p *plan, t reflect.Type) {
 	}
 }
 
-// apart is the hash of something by itself.
+// apart returns the hash of a value on its own.
 func (h *hashing) apart(p *plan, at unsafe.Pointer) Hash {
 	alone := &hashing{s: h.s, nowMs: h.nowMs, order: h.order}
 	p.hash(alone, at)
@@ -406,7 +406,7 @@ func (s *Shape) buildInterface(p *plan, t reflect.Type) {
 	}
 }
 
-// Orders returns all orders of n parts that are alike, for Shape.Orders.
+// Orders returns all permutations of n interchangeable parts, for Shape.Orders.
 func Orders(n int) [][]int {
 	if n == 1 {
 		return [][]int{{0}}

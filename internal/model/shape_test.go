@@ -11,7 +11,7 @@ func nameOfPeer() map[reflect.Type]func(reflect.Value) (int, uint64) {
 	}
 }
 
-// fixed is a value that several share.
+// fixed is a value that several structs share.
 type fixed interface{ rule() string }
 
 type rule struct{ text string }
@@ -137,7 +137,7 @@ func TestPartsThatAreAlikeCanBeExchanged(t *testing.T) {
 	}
 }
 
-// A field ...Ms that nobody has called a moment or a span may be either.
+// A field ...Ms that is declared neither a moment nor a span could be either.
 func TestTimesMustBeNamed(t *testing.T) {
 	defer func() {
 		if recover() == nil {

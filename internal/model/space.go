@@ -2,8 +2,8 @@ package model
 
 import "sync"
 
-// space keeps each content once. Entries do not change and do not move, so that
-// a goroutine that knows a Ref reads without a lock.
+// space keeps each content once. Entries do not change and do not move, so a
+// goroutine that has a Ref can read the entry without a lock.
 type space struct {
 	orders int
 	mu     sync.Mutex
@@ -14,7 +14,7 @@ type space struct {
 
 const chunkSize = 1 << 14
 
-// entry is one content, with its hash for each order of the parts that are alike.
+// entry is one content, with a hash for each order of the parts that are alike.
 type entry struct {
 	value  any
 	queue  []Ref

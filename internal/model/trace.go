@@ -2,13 +2,13 @@ package model
 
 import "strings"
 
-// traceConvergeMax is how many steps of a system that does not come to rest are
-// printed.
+// traceConvergeMax is the number of steps that are printed of a system that does not
+// come to rest.
 const traceConvergeMax = 60
 
-// Replay makes moves again from a first state. Each is a call of see, with what
-// was said; the last call is for how the system goes on by itself, if it does not
-// come to a good state.
+// Replay repeats moves from a first state. It calls see after each move, with what
+// was said. If the system does not reach a good state, the last call shows how it
+// goes on by itself.
 func Replay(m *Model, start int, moves []Move, see func(w *World, lines []string)) {
 	w := newWorld(m, newSpace(m))
 	w.notifying = true
@@ -43,7 +43,7 @@ func Replay(m *Model, start int, moves []Move, see func(w *World, lines []string
 	report()
 }
 
-// Trace is the text of some moves, and of how the system goes on by itself.
+// Trace returns the text of the moves, and of how the system goes on by itself.
 func Trace(m *Model, start int, moves []Move) string {
 	var all []string
 	n := 0
@@ -63,8 +63,8 @@ func Trace(m *Model, start int, moves []Move) string {
 	return text(all)
 }
 
-// Story is a violation as a story for the machine's testdata; `go test -rewrite`
-// there adds what the machines do. Of a model without stories it is the trace.
+// Story returns a violation as a story for the machine's testdata; `go test -rewrite`
+// there adds what the machines do. For a model without stories, it returns the trace.
 func Story(m *Model, v *Violation) string {
 	title := "# " + strings.ReplaceAll(v.Wrong, "\n", "\n# ") + "\n"
 	if m.StoryHead == "" {

@@ -11,63 +11,63 @@ type Ref uint32
 // Move is one thing that can happen, as the model numbers it.
 type Move uint32
 
-// Slot says what stands at a place of a state.
+// Slot says what a slot of a state holds.
 type Slot uint8
 
 // The kinds of slots.
 const (
 	Part   Slot = iota // a value that takes events
 	Queue              // values in order
-	Number             // a small number: what is left of a fault
+	Number             // a small number, such as how many faults of a kind are left
 )
 
-// Model describes a system. Its functions keep nothing between calls; several
-// goroutines call them, each with a World of its own.
+// Model describes a system. Its functions keep no state between calls; several
+// goroutines call them, each with its own World.
 type Model struct {
-	// Name and Scope say what it is and what is explored, for people.
+	// Name and Scope say, for people, what the model is and what is explored.
 	Name, Scope string
 	Shape       *Shape
 	Slots       []Slot
-	// Symmetries[k][slot] is where a slot goes under Shape.Orders[k]. Nil if no
-	// parts are alike.
+	// Symmetries[k][slot] is the new place of a slot under Shape.Orders[k]. Nil
+	// if no parts are interchangeable.
 	Symmetries [][]int
-	// Starts is how many first states there are, and Start makes one of them.
+	// Starts is the number of initial states, and Start makes one of them.
 	Starts int
 	Start  func(w *World, n int)
-	// Step gives an event to a part, which it may change, and returns what the
-	// part wants done. A panic is a violation.
+	// Step gives an event to a part, which it may change, and returns the
+	// part's effects. A panic is a violation.
 	Step func(part, event any) []any
-	// Moves appends what can happen, in an order that depends on the state alone,
-	// and Do lets it happen.
+	// Moves appends the possible moves, in an order that depends only on the
+	// state. Do makes a move.
 	Moves func(w *World, moves []Move) []Move
 	Do    func(w *World, m Move)
-	// Check, if not nil, says with World.Fail what is wrong with a state.
+	// Check, if not nil, calls World.Fail if a state is wrong.
 	Check func(w *World)
-	// Rest, if not nil, takes all faults away; then Converge takes the next step
-	// of the system by itself, until it returns true: all is well. It fails if
-	// nothing can happen any more. ConvergeMax bounds the steps.
+	// Rest, if not nil, removes all faults. Then Converge makes the next step of
+	// the system on its own, until it returns true in a good state. It fails if
+	// no step is possible. ConvergeMax limits the steps.
 	Rest        func(w *World)
 	Converge    func(w *World) bool
 	ConvergeMax int
-	// StoryHead begins a story of the machine's testdata, if a trace can be told
-	// as one: with what World.Command notes after it.
+	// StoryHead is the beginning of a story for the machine's testdata, if
+	// traces can be written as stories. The commands of World.Command follow it.
 	StoryHead string
 }
 
-// Effect is what a part wants done. Ref is the interned value.
+// Effect is an effect of a part. Ref is the interned value.
 type Effect struct {
 	Value any
 	Ref   Ref
 }
 
-// outcome is what an event makes of a part.
+// outcome is the result of an event on a part.
 type outcome struct {
 	next    Ref
 	effects []Effect
 	wrong   string
 }
 
-// World is one state that is being looked at or changed.
+// World is one state that is being examined or changed.
 type World struct {
 	m     *Model
 	shape *Shape // with plans of its own
@@ -92,7 +92,7 @@ func newWorld(m *Model, s *space) *World {
 		steps: map[uint64]*outcome{}, pushed: map[uint64]Ref{}, popped: map[Ref]Ref{}, events: map[any]Ref{}}
 }
 
-// Fail says that something is wrong; the first report counts.
+// Fail reports a violation; the first report counts.
 func (w *World) Fail(format string, args ...any) {
 	if w.wrong == "" {
 		w.wrong = fmt.Sprintf(format, args...)
@@ -106,17 +106,17 @@ func (w *World) Say(format string, args ...any) {
 	}
 }
 
-// Command notes a command of a story, if one is told.
+// Command records a command of a story, if one is being written.
 func (w *World) Command(format string, args ...any) {
 	if w.notifying {
 		w.commands = append(w.commands, fmt.Sprintf(format, args...))
 	}
 }
 
-// Intern returns what stands for a value. The value must not change any more.
+// Intern returns the Ref of a value. The value must not change any more.
 func (w *World) Intern(value any) Ref { return w.space.intern(w.shape, value) }
 
-// Event is Intern for comparable values, and quicker.
+// Event is a faster Intern for comparable values.
 func (w *World) Event(value any) Ref {
 	ref, ok := w.events[value]
 	if !ok {
@@ -152,7 +152,7 @@ func (w *World) Part(slot int) any {
 	return w.Value(Ref(w.slots[slot]))
 }
 
-// PartRef returns what stands for the value in a slot.
+// PartRef returns the Ref of the value in a slot.
 func (w *World) PartRef(slot int) Ref { return Ref(w.slots[slot]) }
 
 // Put puts a value into a slot.
@@ -161,7 +161,7 @@ func (w *World) Put(slot int, value any) { w.slots[slot] = uint32(w.Intern(value
 // PutRef puts an interned value into a slot.
 func (w *World) PutRef(slot int, r Ref) { w.slots[slot] = uint32(r) }
 
-// Give gives an event to the part in a slot and returns what it wants done.
+// Give gives an event to the part in a slot and returns its effects.
 func (w *World) Give(slot int, event Ref) []Effect {
 	key := uint64(w.slots[slot])<<32 | uint64(event)
 	o := w.steps[key]
@@ -176,7 +176,7 @@ func (w *World) Give(slot int, event Ref) []Effect {
 	return o.effects
 }
 
-// step computes what an event makes of a part.
+// step computes the result of an event on a part.
 func (w *World) step(part, event Ref) (o *outcome) {
 	o = &outcome{next: part}
 	defer func() {
@@ -260,7 +260,7 @@ func (w *World) hash() Hash {
 	return least
 }
 
-// do lets a move happen; a panic of a machine is a violation.
+// do makes a move; a panic of a machine is a violation.
 func (w *World) do(m Move) {
 	w.m.Do(w, m)
 	if w.wrong == "" && w.m.Check != nil {

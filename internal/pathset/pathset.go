@@ -1,9 +1,10 @@
-// Package pathset keeps a set of paths of znodes, with a value each, and finds those that are at or
-// above another path, as watches of subtrees and quotas ask with each change.
+// Package pathset keeps a set of znode paths, each with a value, and finds those at or above
+// another path, as recursive watches and quotas need with each change.
 //
-// The time that takes grows with the length of the path, however deep it is: each of its
-// beginnings is hashed on from the one before, and only where the set has a path of that
-// length. A map of paths would hash every beginning whole, which is the square.
+// The time for this grows with the length of the path, however deep it is: the hash of
+// each prefix continues that of the one before, and prefixes are looked up only if the
+// set has a path of their length. A map of paths would hash every prefix from the start,
+// which takes quadratic time.
 package pathset
 
 import (
@@ -11,11 +12,12 @@ import (
 	"slices"
 )
 
-// Map is a set of paths with a value each. The zero value is empty. One goroutine changes it.
+// Map is a set of paths with a value each. The zero value is empty. Only one goroutine may change
+// it.
 type Map[V any] struct {
 	seed    maphash.Seed
 	hashes  map[uint64][]entry[V] // nearly always one path each
-	lengths []int32               // how many paths have a length
+	lengths []int32               // number of paths by length
 	count   int
 }
 
@@ -27,7 +29,8 @@ type entry[V any] struct {
 // Len returns the number of paths.
 func (s *Map[V]) Len() int { return s.count }
 
-// Add puts a path in, which is kept and not copied; false if it is there, with the value that it has.
+// Add adds a path, which is kept without copying. It returns false if the path is there, which
+// keeps its value.
 func (s *Map[V]) Add(path string, value V) bool {
 	if s.hashes == nil {
 		s.seed, s.hashes = maphash.MakeSeed(), map[uint64][]entry[V]{}
@@ -45,7 +48,7 @@ func (s *Map[V]) Add(path string, value V) bool {
 	return true
 }
 
-// Remove takes a path out; false if it is not there.
+// Remove removes a path; false if it is not there.
 func (s *Map[V]) Remove(path string) bool {
 	if s.count == 0 {
 		return false
@@ -63,7 +66,7 @@ func (s *Map[V]) Remove(path string) bool {
 	return true
 }
 
-// at is where a path is among those of its hash, -1 if it is not there.
+// at returns the index of a path among those with its hash, -1 if it is not there.
 func (s *Map[V]) at(sum uint64, path string) int {
 	return slices.IndexFunc(s.hashes[sum], func(e entry[V]) bool { return e.path == path })
 }

@@ -62,7 +62,8 @@ func TestSetEqualsItsNaiveModel(t *testing.T) {
 	}
 }
 
-// A deep path costs what its bytes cost: twice as deep is twice as long, and not four times.
+// The cost of a deep path is linear in its length: twice the depth costs twice as much, not four
+// times.
 func BenchmarkAbove(b *testing.B) {
 	for _, depth := range []int{10, 1000, 10_000} {
 		b.Run(fmt.Sprint(depth), func(b *testing.B) {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The two places where a peer may be take turns while attempts fail, and the configuration's comes
-// first after a connection on which the peer spoke.
+// While attempts fail, the two addresses of a peer take turns. After a connection on which the
+// peer spoke, the configured address comes first.
 func TestApproachTakesTurns(t *testing.T) {
 	var a approach
 	at := func(want bool) {
@@ -32,8 +32,8 @@ func TestApproachTakesTurns(t *testing.T) {
 	}
 }
 
-// A pause after a connection doubles while nobody speaks, up to pauseMax, and holds up no peer that
-// has called.
+// The pause after a connection doubles while the peer does not speak, up to pauseMax. It does not
+// delay dialing back a peer that has called.
 func TestApproachPauses(t *testing.T) {
 	var a approach
 	now := time.Unix(1, 0)
@@ -54,8 +54,8 @@ func TestApproachPauses(t *testing.T) {
 	}
 }
 
-// An attempt to dial a peer back that fails is made again only if the peer has a connection: it
-// knows of none.
+// A failed attempt to dial a peer back is repeated only if there is a connection to the peer:
+// the peer does not know about that connection.
 func TestApproachCallsBackAgain(t *testing.T) {
 	for _, connected := range []bool{false, true} {
 		var a approach

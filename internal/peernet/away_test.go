@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// While a server is away, long after the last election, all others move. It comes back, and
-// knows of none where it is now; but they know where it is, and say where they are.
+// While a server is away, long after the last election, all others move. When it comes
+// back, it knows no new address, but the others know its address and tell it theirs.
 func TestServerThatWasAwayWhileAllOthersMovedIsDialed(t *testing.T) {
 	const stays, moves, old = 2, 7, 9 // ports
 	at := func(port uint16) peerwire.Address { return peerwire.Address{Host: "127.0.0.1", Port: port} }

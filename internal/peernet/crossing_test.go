@@ -17,8 +17,8 @@ import (
 	"github.com/conclave-project/conclave/internal/sasl"
 )
 
-// tcpLike are connections of a port in memory that take a deadline after the other end is
-// closed, as those of TCP do.
+// tcpLike makes connections in memory that accept a deadline after the other end is
+// closed, as TCP connections do.
 type tcpLike struct{ *pipePort }
 
 func (l tcpLike) Accept() (net.Conn, error) {
@@ -35,15 +35,15 @@ func (s undated) SetDeadline(at time.Time) error     { _ = s.Conn.SetDeadline(at
 func (s undated) SetReadDeadline(at time.Time) error { _ = s.Conn.SetReadDeadline(at); return nil }
 
 // Servers that are far from each other, or speak TLS, take some time to open a connection.
-// What the smaller number dials may be ready when that of the larger one is in use already:
-// it is of no use, and must not end the one that is.
+// The connection that the smaller number dials may be ready when that of the larger number
+// is already in use: it is useless then, and must not end the one in use.
 func TestCrossingDialsThatTakeTimeEndInOneConnection(t *testing.T) {
 	for _, proves := range []bool{false, true} {
 		crossingDials(t, proves)
 	}
 }
 
-// slowClient is an exchange of SASL that goes over an ocean.
+// slowClient is a SASL exchange over a slow network.
 type slowClient struct {
 	sasl.Client
 	takes time.Duration // until it has the first answer
@@ -101,7 +101,7 @@ func crossingDials(t *testing.T, proves bool) {
 	}
 }
 
-// One of Apache's servers ends its connection first, and dials then.
+// A server of Apache's ends the incoming connection first, and dials after that.
 func TestCrossingDialsEndWithAPeerThatEndsItsConnectionFirst(t *testing.T) {
 	const takes = 50 * time.Millisecond
 	synctest.Test(t, func(t *testing.T) {

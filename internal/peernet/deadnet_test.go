@@ -12,9 +12,9 @@ import (
 	"github.com/conclave-project/conclave/internal/peerwire"
 )
 
-// A server has two addresses, and the network of one is down: nothing answers there. It is being
-// started, and dials. It is dialed back at its other address at once, not when the attempt
-// under way has waited for the dead network as long as it may.
+// A server has two addresses, and the network of one is down: nothing answers there. It starts
+// and dials. It must be dialed back at its other address at once, not only after the current
+// attempt on the dead network has timed out.
 func TestServerWithADeadNetworkIsDialedBackAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, all := newBook(), pipes{}

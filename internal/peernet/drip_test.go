@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// dripping is a connection of which each read brings a piece.
+// dripping is a connection whose reads return one piece each.
 type dripping struct {
 	net.Conn
 	pieces [][]byte
@@ -35,11 +35,11 @@ func (h *keeper) Receive(_ zab.LinkID, batch []zab.Message) error {
 	return nil
 }
 
-// A packet of many identities comes a byte at a time, from anybody. What was looked at
-// is not looked at again with every byte: it may even be overwritten meanwhile. Nor is
-// all of it moved.
+// A packet with many identities arrives byte by byte, from a stranger. Bytes that were
+// scanned must not be scanned again with every new byte: the test overwrites them
+// meanwhile. Nor may all of them be moved each time.
 func TestDrippedPacketIsLookedAtOnce(t *testing.T) {
-	const lump, drops = 64_000, 3000 // bytes; the memory is used up among the drops
+	const lump, drops = 64_000, 3000 // bytes; the first memory is full somewhere among the drops
 	packet := binary.BigEndian.AppendUint32(nil, uint32(zab.KindAck))
 	packet = binary.BigEndian.AppendUint64(packet, 7)
 	packet = binary.BigEndian.AppendUint32(packet, 0xffffffff) // no data
@@ -74,7 +74,7 @@ func TestDrippedPacketIsLookedAtOnce(t *testing.T) {
 	looked := in.buffer[:lump-8]
 	kept := slices.Clone(looked)
 	for i := range looked {
-		looked[i] = 0x7f // no length that can be
+		looked[i] = 0x7f // not a valid length
 	}
 	for len(socket.pieces) > 1 {
 		step()

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// elector is a machine of package fle on an election port.
+// elector is a fle machine on an election port.
 type elector struct {
 	*participant
 	machine *fle.Machine
@@ -82,7 +82,7 @@ func (e *elector) become(role fle.Elected) {
 	poke(e.changed)
 }
 
-// agreed reports whether all are for one leader, which leads.
+// agreed reports whether all electors have the same leader, and that leads.
 func agreed(electors []*elector) bool {
 	leaders := make(map[quorum.ID]bool)
 	leading := 0
@@ -124,8 +124,8 @@ func elect(t testing.TB, size quorum.ID) {
 	}
 }
 
-// With a FinalizeMs of 0 it may take a doubt, but all agree, however their dials
-// cross.
+// With a FinalizeMs of 0 a server may decide too early and look again, but in
+// the end all agree, however their dials cross.
 func TestServersElectOverSockets(t *testing.T) {
 	leavesNothing(t)
 	for range 20 {

@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-project/conclave/internal/peerwire"
 )
 
-// A server has moved, and what is at its old address now takes connections and ends them: a
-// proxy, or another program. One that knows the old address alone, and is told the new one by
-// the server that dials it, connects there.
+// A server has moved, and at its old address there is now a proxy or another program that
+// accepts connections and closes them. A server that knows only the old address, and learns
+// the new one from the server that dials it, must connect there.
 func TestServerIsDialedWhereItSaysThatItIsWhenSomebodyElseIsAtItsAddress(t *testing.T) {
 	t.Run("it closes", func(t *testing.T) { foreign(t, true) })
 	t.Run("it is silent", func(t *testing.T) { foreign(t, false) })

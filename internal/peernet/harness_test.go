@@ -28,7 +28,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// get takes what must come on a channel.
+// get receives a value that must come on a channel.
 func get[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
 	select {
@@ -67,7 +67,7 @@ func leavesNothing(t testing.TB) {
 	})
 }
 
-// goroutines returns the stacks of the package's goroutines but the tests' own.
+// goroutines returns the stacks of the package's goroutines, without those of the tests.
 func goroutines() string {
 	all := make([]byte, 1<<20)
 	var left []string
@@ -92,12 +92,12 @@ func addressOf(l net.Listener) peerwire.Address {
 	return peerwire.Address{Host: a.IP.String(), Port: uint16(a.Port)}
 }
 
-// nobody is an address where nobody listens: a port that only root may take.
+// nobody is an address where nobody listens: a port that only root may open.
 var nobody = peerwire.Address{Host: "127.0.0.1", Port: 1}
 
-// switchboard leads from the names of servers to where they listen at present.
-// A server that stops and starts cannot have its port back for sure: another
-// process may have taken it.
+// switchboard maps the names of servers to their current addresses. A server
+// that stops and starts may not get its port again: another process may have
+// taken it.
 type switchboard struct {
 	mu    sync.Mutex
 	lines map[string]string // by host:port
@@ -108,7 +108,7 @@ func newSwitchboard() *switchboard {
 	return &switchboard{lines: make(map[string]string), tried: make(chan struct{}, 1)}
 }
 
-// plug has a name lead to a new listener.
+// plug makes a name lead to a new listener.
 func (s *switchboard) plug(t testing.TB, name peerwire.Address) net.Listener {
 	t.Helper()
 	l := listen(t, "127.0.0.1:0")
@@ -151,8 +151,8 @@ func ends(t testing.TB, socket net.Conn) {
 	}
 }
 
-// pipes are ports in memory, by their numbers, for bubbles of package synctest: there time passes
-// when all wait, so that no timeout there is for a machine that is busy.
+// pipes are ports in memory, by number, for bubbles of package synctest. There time passes only
+// when everything waits, so no timeout fires because the machine is busy.
 type pipes map[uint16]*pipePort
 
 // pipePort is one of them.
@@ -168,7 +168,7 @@ func (p pipes) listen(number uint16) *pipePort {
 	return p[number]
 }
 
-// dial is for the options of what connects to the ports.
+// dial connects to the ports; it is the Dial option.
 func (p pipes) dial(_ context.Context, _, address string) (net.Conn, error) {
 	_, number, err := net.SplitHostPort(address)
 	if err != nil {
@@ -207,7 +207,7 @@ func (p *pipePort) Close() error {
 
 func (p *pipePort) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: p.number} }
 
-// dialPipe connects by hand, and says something.
+// dialPipe connects by hand and sends the given bytes.
 func dialPipe(t testing.TB, p *pipePort, says []byte) net.Conn {
 	t.Helper()
 	socket, err := p.dial()

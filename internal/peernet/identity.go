@@ -11,12 +11,13 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// identified is a connection that knows whether what was proved on it, by a certificate or by
-// SASL, is for one of some hosts.
+// identified is a connection that can check whether the identity proved on it, by a
+// certificate or by SASL, is one of some hosts.
 type identified interface{ IsOf(hosts []string) error }
 
-// actsAs judges whether who has dialed may act as a server with some hosts; any may that no
-// certificate and no proof of a host speaks for, and as a server that no configuration names.
+// actsAs checks whether the other end of an accepted connection may act as a server with the
+// given hosts. A connection without a certificate and without a proof of a host may act as
+// any server, and any connection may act as a server that no configuration names.
 func actsAs(socket net.Conn, server quorum.ID, hosts []string) error {
 	if c, ok := socket.(identified); ok && len(hosts) > 0 {
 		if err := c.IsOf(hosts); err != nil {
@@ -26,12 +27,12 @@ func actsAs(socket net.Conn, server quorum.ID, hosts []string) error {
 	return nil
 }
 
-// HostsOf returns the hosts for one of which a certificate or a proof must be that comes from a
-// server with that number: its own in the configuration in force and in the proposed one. None: any will
-// do. It is called by any goroutine, and calls nothing of this package.
+// HostsOf returns the hosts of a server: those in the configuration in force and in the proposed one. A
+// certificate or proof from the server must be for one of them. If there are none, any will do. It is
+// called by any goroutine, and must not call this package.
 type HostsOf func(quorum.ID) []string
 
-// acts judges whether who has dialed may act as a server now.
+// acts checks whether the other end may act as a server now.
 func (hosts HostsOf) acts(socket net.Conn, server quorum.ID) error {
 	if hosts == nil {
 		return nil
@@ -39,8 +40,9 @@ func (hosts HostsOf) acts(socket net.Conn, server quorum.ID) error {
 	return actsAs(socket, server, hosts(server))
 }
 
-// Recheck judges by the hosts of now on whose behalf the other ends of links speak that came in:
-// a stranger may have been let in under a number that a configuration names since.
+// Recheck checks again, with the current hosts, whether the other ends of accepted links may act
+// as their servers: a stranger may have been accepted under a number that a configuration names
+// now.
 func (l *Links) Recheck() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,7 +58,7 @@ func (l *Links) Recheck() {
 	}
 }
 
-// Recheck is the same for the connections that carry votes.
+// Recheck does the same as Links.Recheck for the connections that carry votes.
 func (v *Votes) Recheck() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -67,7 +69,8 @@ func (v *Votes) Recheck() {
 	}
 }
 
-// recheck judges who has dialed a connection by the hosts of now. Called with mu held.
+// recheck checks the other end of an accepted connection with the current hosts. Called with mu
+// held.
 func (v *Votes) recheck(c *voteConn) {
 	if v.mu.closed {
 		return
@@ -80,10 +83,10 @@ func (v *Votes) recheck(c *voteConn) {
 	})
 }
 
-// joined is for a stranger whose number a configuration has come to name. Nobody has judged where
-// it said that it listens: somebody else may be there, with a certificate of its own. So the server
-// of that number is not looked for at another host than its own, and a connection that was dialed to
-// one is not with it. What it has dialed itself is judged now. Called with mu held.
+// joined handles a stranger whose number a configuration now names. The address where it said it
+// listens was never checked: another server with its own certificate may be there. So the server of
+// that number is dialed only at its own hosts, and a connection that was dialed to another host is
+// closed. A connection that the stranger dialed is checked now. Called with mu held.
 func (v *Votes) joined(p *votePeer) {
 	if v.o.Hosts == nil {
 		return

@@ -42,8 +42,8 @@ func (p pass) IsOf(hosts []string) error {
 	return nil
 }
 
-// A server acts as another neither on the quorum port nor on the election port; as itself it
-// may, and as one that no configuration names.
+// A server cannot act as another one, neither on the quorum port nor on the election port.
+// It can act as itself, and as a server that no configuration names.
 func TestServersActAsThemselvesAlone(t *testing.T) {
 	leavesNothing(t)
 	leader := newServer(t, passes{listen(t, "127.0.0.1:0"), "two"}, func(o *LinksOptions) {
@@ -87,9 +87,9 @@ func TestServersActAsThemselvesAlone(t *testing.T) {
 	}
 }
 
-// A stranger that was let in under a number acts as it no longer once a configuration names that
-// number and its certificate is for none of those hosts; nor does a member that was taken out,
-// where only members may be there.
+// A stranger that was accepted under a number is disconnected once a configuration names that
+// number and the stranger's certificate is for none of its hosts. So is a member that was
+// removed, where only members are accepted.
 func TestConfigurationEndsConnectionsOfStrangers(t *testing.T) {
 	leavesNothing(t)
 	var named atomic.Pointer[map[quorum.ID][]string]
@@ -135,9 +135,9 @@ func TestConfigurationEndsConnectionsOfStrangers(t *testing.T) {
 	}
 }
 
-// A stranger was let in under a number, and dialed back where it said that it listens, which is where
-// its own certificate is for. It is not the member that a configuration gives the number to: neither on
-// that connection, nor when the member is down and looked for.
+// A stranger was accepted under a number, and dialed back where it said it listens, with a certificate
+// for that host. It must not pass for the member to which a configuration gives the number: neither on
+// that connection, nor when the member is down and dialed.
 func TestMembersAreNotLookedForWhereAStrangerIs(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
@@ -183,7 +183,7 @@ func TestMembersAreNotLookedForWhereAStrangerIs(t *testing.T) {
 	}
 }
 
-// A configuration may come to name a number while a stranger is judged that has come under it.
+// A configuration may begin to name a number while a stranger with this number is being checked.
 func TestStrangersAreJudgedByTheConfigurationOfNow(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
@@ -208,7 +208,7 @@ func TestStrangersAreJudgedByTheConfigurationOfNow(t *testing.T) {
 	none(t, "a vote", member.Load().notices)
 }
 
-// ticket is a proof that a third party has made: a name that is true.
+// ticket is a proof made by a third party, whose name can be trusted.
 type ticket struct{ name string }
 
 func (k *ticket) Next(token []byte) ([]byte, bool, error) {
@@ -218,7 +218,7 @@ func (k *ticket) Next(token []byte) ([]byte, bool, error) {
 
 func (k *ticket) Names() (proved, acts string) { return k.name, k.name }
 
-// A server of Kerberos has proved of which host it is, and acts as no server of another one.
+// A server that proved its host by Kerberos cannot act as a server of another host.
 func TestServersThatProveTheirHostActAsThemselvesAlone(t *testing.T) {
 	leavesNothing(t)
 	proofs := &Proofs{Must: true, Server: func() sasl.Server { return &ticket{} },

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// knocked is server 2 on virtual time, and what a test says as server 1, to which it sends
-// the vote of round 1. Nobody understands anything at port 9.
+// knocked is server 2 on virtual time; the test plays server 1, to which server 2 sends
+// its vote of round 1. At port 9 a program listens that does not know the protocol.
 type knocked struct {
 	t      *testing.T
 	two    *participant
@@ -49,12 +49,12 @@ func newKnocked(t *testing.T) *knocked {
 	return k
 }
 
-// begin has server 2 dial.
+// begin makes server 2 dial.
 func (k *knocked) begin() { k.two.Send(1, notification(2, 1)) }
 
 func at(port uint16) peerwire.Address { return peerwire.Address{Host: "127.0.0.1", Port: port} }
 
-// serve takes in all that comes to server 1.
+// serve accepts all connections to server 1.
 func (k *knocked) serve(p *pipePort) {
 	for {
 		conn, err := p.Accept()
@@ -115,8 +115,9 @@ func (k *knocked) comes(round int64) {
 	}
 }
 
-// Server 1 has dialed before it knew of the connection to it, on which it has said nothing yet.
-// It says where it is in its container. Whatever is there, that is no reason to leave it.
+// Server 1 dials before it knows about the connection to it, on which it has sent nothing yet.
+// It advertises its address inside its container. Whatever is at that address, the good
+// connection must stay.
 func TestKnockBeforeTheFirstVoteDoesNotDisplaceAGoodConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKnocked(t)
@@ -144,7 +145,7 @@ func TestKnockBeforeTheFirstVoteDoesNotDisplaceAGoodConnection(t *testing.T) {
 	})
 }
 
-// Nothing answers where server 1 says that it is: it is dialed where the configuration says.
+// Nothing answers at the address that server 1 advertises, so it is dialed at the configured one.
 func TestKnockAfterASilentConnectionIsAnsweredAtTheConfiguredAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKnocked(t)
@@ -174,8 +175,9 @@ func TestKnockAfterASilentConnectionIsAnsweredAtTheConfiguredAddress(t *testing.
 	})
 }
 
-// Server 1 was started on another machine, and what is between keeps the connection to the one
-// of before: that takes no vote to it, though the first attempt to dial back fails.
+// Server 1 was started on another machine, and something in between keeps the connection to
+// the old one open. No vote may be sent there, even though the first attempt to dial back
+// fails.
 func TestVoteAfterACallBackThatFailedIsDelivered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKnocked(t)
@@ -204,7 +206,7 @@ func TestVoteAfterACallBackThatFailedIsDelivered(t *testing.T) {
 	})
 }
 
-// A server moves before it has noticed that another is away.
+// A server moves before it notices that another is away.
 func TestServerThatMovesBeforeItKnowsThatAnotherIsAwayDialsIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := newKnocked(t)

@@ -12,30 +12,31 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// input is what was read and not yet handed over: buffer[start:end].
+// input holds what was read but not yet handed over: buffer[start:end].
 type input struct {
 	buffer     []byte
 	start, end int
 	first      peerwire.PacketScan // of the packet at start, which is not whole
 }
 
-// The memory of an input: what it begins with and goes back to, and beyond
-// which it does so.
+// Sizes of an input's memory: the one that it begins with and shrinks to, and
+// the one above which it shrinks.
 const (
 	inputBytes     = 64 << 10
 	inputBytesKept = 1 << 20
 )
 
-// helloBytesMax is the longest packet of a learner that does not serve yet: what it says until then has a hundred
-// bytes, which fit into the memory that an input begins with. Strangers may say hello as well, on as many links as
-// there may be, and packets are as long as jute.maxbuffer lets those of a learner be.
+// helloBytesMax is the longest packet of a learner that does not serve yet. Its packets until then have about
+// a hundred bytes, which fit into the initial memory of an input. The limit exists because strangers may say
+// hello, too, on as many links as are allowed, and a serving learner's packets may be as long as
+// jute.maxbuffer.
 const helloBytesMax = inputBytes
 
 var errLongHello = fmt.Errorf("peernet: a packet has more than %d bytes before its sender serves", helloBytesMax)
 
 // waitMax is how long a peer has to end a connection that this side closed.
-// What it still sends meanwhile is thrown away: closing the socket on it would
-// reset the connection, and what was sent last would be lost.
+// What it still sends meanwhile is discarded: closing the socket with unread
+// data would reset the connection, and what was sent last would be lost.
 const waitMax = time.Second
 
 // run serves the link to its end.
@@ -68,8 +69,8 @@ func (k *link) run() {
 	k.still()
 }
 
-// tell logs why the link ends. Anybody may say hello, and then nonsense, as often as it likes; and a
-// leader may refuse this server each time.
+// tell logs why the link ends. It limits the number of lines, because anybody may say hello and then
+// nonsense as often as it likes, and a leader may refuse this server each time.
 func (k *link) tell(what string, err error) {
 	if k.from == peerwire.FromLearner {
 		k.owner.ended.log(k.owner.o.Logger, slog.LevelInfo, what, k.socket, err)
@@ -91,10 +92,10 @@ func (o *output) isClosing() bool {
 	return o.closing
 }
 
-// errClosing ends the reading of a link that was closed.
+// errClosing ends the read loop of a link that was closed.
 var errClosing = errors.New("peernet: the link was closed")
 
-// read hands over what comes until it fails.
+// read hands over messages until reading fails.
 func (k *link) read() error {
 	k.input.buffer = make([]byte, inputBytes)
 	for need := 0; ; {
@@ -110,9 +111,9 @@ func (k *link) read() error {
 	}
 }
 
-// fill reads at least one byte after what is there. A message of need bytes is
-// not whole yet; memory for it grows with what has come, not with what it
-// claims, and not with every byte.
+// fill reads at least one more byte. need is the length of a message that is
+// not complete yet. Its memory grows with the bytes received, not with the
+// length that it claims, and not with every byte.
 func (k *link) fill(need int) error {
 	in := &k.input
 	if in.start > 0 {
@@ -135,8 +136,8 @@ func (k *link) fill(need int) error {
 }
 
 // deliver hands over the whole packets that are there, up to a SNAP, and then
-// the snapshot. It tells how many bytes the packet needs that is not whole, or
-// that there may be more whole ones.
+// the snapshot. It returns how many bytes an incomplete packet needs, or that
+// there may be more complete packets.
 func (k *link) deliver() (need int, again bool, err error) {
 	in := &k.input
 	found := in.scan(k.owner.o.DataBytesMax, bool(k.from))
@@ -159,7 +160,7 @@ func (k *link) deliver() (need int, again bool, err error) {
 	return found.need - found.end, found.snapshot, err
 }
 
-// receive hands a batch over; the first of a link that came in makes it one.
+// receive hands a batch over. The first batch of an accepted connection makes it a link.
 func (k *link) receive(batch []zab.Message) error {
 	l := k.owner
 	if !k.up {
@@ -182,19 +183,19 @@ func (k *link) receive(batch []zab.Message) error {
 	return l.o.Handler.Receive(k.id, batch)
 }
 
-// acts judges whether the other end may act as the server that its hello names.
+// acts checks whether the other end may act as the server that its hello names.
 func (k *link) acts(first *zab.Message) error {
 	if first.Kind != zab.KindFollowerInfo && first.Kind != zab.KindObserverInfo {
 		return nil
 	}
 	l := k.owner
-	l.mu.Lock() // first, so that a configuration that comes meanwhile finds it
+	l.mu.Lock() // set the number before the check, so that a configuration which arrives meanwhile finds the link
 	k.server, k.greeted = first.Hello.Server, true
 	l.mu.Unlock()
 	return l.o.Hosts.acts(k.socket, first.Hello.Server)
 }
 
-// unhurried takes the deadline off that a connection has for its first message.
+// unhurried removes the deadline for a connection's first message.
 func (k *link) unhurried() bool {
 	k.out.Lock()
 	defer k.out.Unlock()
@@ -204,17 +205,17 @@ func (k *link) unhurried() bool {
 	return k.socket.SetReadDeadline(time.Time{}) == nil
 }
 
-// found is what scan says of bytes.
+// found is the result of scan.
 type found struct {
-	packets  int   // whole ones
-	data     int   // bytes of those that have data
-	end      int   // where they end
-	need     int   // bytes that the next one needs at least, counted from the start of all
-	snapshot bool  // the last one is a SNAP
-	err      error // after them stands no packet
+	packets  int   // complete packets
+	data     int   // bytes of the packets that have data
+	end      int   // where the complete packets end
+	need     int   // bytes that the next packet needs at least, counted from start
+	snapshot bool  // the last packet is a SNAP
+	err      error // what follows is not a packet
 }
 
-// scan finds the whole packets in what was read, up to a SNAP if one can come.
+// scan finds the complete packets in the input, up to a SNAP if one can come.
 func (in *input) scan(dataMax int, snaps bool) (f found) {
 	b := in.buffer[in.start:in.end]
 	for !f.snapshot {
@@ -235,11 +236,12 @@ func (in *input) scan(dataMax int, snaps bool) (f found) {
 	return f
 }
 
-// hasData reports whether a packet has data, to which its message may point.
+// hasData reports whether a packet has data, to which its message can point.
 func hasData(packet []byte) bool { return int32(binary.BigEndian.Uint32(packet[12:])) > 0 }
 
-// decode turns packets into messages. What these point at is copied, once for
-// all: the input's memory is used again. Packets of unknown kinds are ignored.
+// decode turns packets into messages. The data to which they point is copied in
+// one piece, because the input's memory is reused. Packets of unknown kinds are
+// ignored.
 func (k *link) decode(b []byte, f found) ([]zab.Message, error) {
 	if f.packets == 0 {
 		return nil, nil
@@ -265,10 +267,10 @@ func (k *link) decode(b []byte, f found) ([]zab.Message, error) {
 	return batch, nil
 }
 
-// errSnapshotEnd says that a snapshot was not read to its end, or has none.
+// errSnapshotEnd says that a snapshot was not read to its end, or that its end mark is missing.
 var errSnapshotEnd = errors.New("peernet: the mark after a snapshot is missing")
 
-// snapshot has the snapshot read that stands next, and checks its end.
+// snapshot lets the handler read the snapshot that comes next, and checks the end mark.
 func (k *link) snapshot() error {
 	if err := k.owner.o.Handler.Snapshot(k.id, (*snapshotReader)(k)); err != nil {
 		return err
@@ -283,7 +285,7 @@ func (k *link) snapshot() error {
 	return nil
 }
 
-// snapshotReader reads what is not packets.
+// snapshotReader reads the bytes of a snapshot, which is not in packets.
 type snapshotReader link
 
 func (s *snapshotReader) Read(p []byte) (int, error) {

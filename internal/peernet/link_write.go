@@ -15,46 +15,46 @@ import (
 )
 
 // link is one connection of the quorum port. Its goroutine reads (link_read.go).
-// Whichever finds it not being written writes it: Flush, or a goroutine that Flush
-// leaves the rest to.
+// Only one goroutine writes at a time: Flush, or a goroutine to which Flush leaves
+// the rest.
 type link struct {
 	owner  *Links
-	id     zab.LinkID // 0: came in, and has said nothing yet
+	id     zab.LinkID // 0: accepted, no message yet
 	socket net.Conn
 	origin Origin
-	from   peerwire.Sender // of what is read; what is written is of the other end
+	from   peerwire.Sender // of what is read; what is written has the other sender
 	up     bool            // the handler was told; of the link's goroutine
 	dirty  bool            // in Links.mu.dirty; guarded by Links.mu
 
-	server  quorum.ID // the number that a hello has told; guarded by Links.mu
-	greeted bool      // one has
+	server  quorum.ID // the number from the hello; guarded by Links.mu
+	greeted bool      // there was a hello
 
 	input   input
 	direct  direct    // of the goroutine that writes
-	movedAt time.Time // when it told of Moves last
-	begun   begun     // what it goes on with
+	movedAt time.Time // when it last called Moves
+	begun   begun     // the part that it has begun to write
 	write   func()    // that goroutine, made once
 	out     output
 }
 
-// output is what is to be written: parts, then tail.
+// output holds what is still to be written: parts, then tail.
 type output struct {
 	sync.Mutex
-	changed sync.Cond // writing has ended, or dead was set
+	changed sync.Cond // signaled when writing has ended or dead was set
 	parts   []part
-	few     [1]part // memory for parts, which mostly is one
-	tail    []byte  // gathered last
+	few     [1]part // memory for parts, of which there is mostly one
+	tail    []byte  // the messages gathered last
 	spare   []byte  // memory for tail
 	ahead   int64   // bytes in parts and with the writer
 	streams int     // snapshots in parts and with the writer
-	excused int64   // bytes that came while a snapshot was being sent, and wait still
+	excused int64   // bytes queued while a snapshot was being sent, and still waiting
 	writing bool
-	told    bool // that the peer may serve
-	closing bool // nothing more is taken
+	told    bool // the peer was told that it may serve
+	closing bool // nothing more is accepted
 	dead    bool // nothing more is written
 }
 
-// begun is a part of which the socket has taken its first bytes.
+// begun is a part of which the socket has taken the first bytes.
 type begun struct {
 	part part
 	done int
@@ -66,15 +66,15 @@ type part struct {
 	snapshot func(io.Writer) error
 }
 
-// partBytes is how much is gathered in one piece of memory: growing one for all
-// that waits would copy it again and again. A piece that became larger than
-// spareBytesMax is not used again.
+// partBytes is how much is gathered in one piece of memory: growing a single
+// piece for all waiting data would copy it again and again. A piece that became
+// larger than spareBytesMax is not reused.
 const (
 	partBytes     = 256 << 10
 	spareBytesMax = 1 << 20
 )
 
-// pieces is memory for links on which more waits than one piece has.
+// pieces is memory for links on which more data waits than fits in one piece.
 var pieces = sync.Pool{New: func() any {
 	piece := make([]byte, 0, partBytes+partBytes/8)
 	return &piece
@@ -89,8 +89,8 @@ func newLink(l *Links, socket net.Conn, from peerwire.Sender) *link {
 	return k
 }
 
-// gather puts a message at the end of what is to be written. It is false if the link takes
-// nothing more.
+// gather appends a message to the output. It returns false if the link accepts nothing
+// more.
 func (k *link) gather(m *zab.Message) bool {
 	o := &k.out
 	o.Lock()
@@ -114,14 +114,14 @@ func (k *link) gather(m *zab.Message) bool {
 	return true
 }
 
-// serves reports whether what the other end says may be long: requests of its clients.
+// serves reports whether the other end may send long packets: requests of its clients.
 func (k *link) serves() bool {
 	k.out.Lock()
 	defer k.out.Unlock()
 	return k.out.told || k.from == peerwire.FromLeader
 }
 
-// waits is how many bytes wait. Called with out held.
+// waits returns how many bytes wait. Called with out held.
 func (o *output) waits() int64 { return o.ahead + int64(len(o.tail)) }
 
 func (k *link) waits() int64 {
@@ -130,14 +130,14 @@ func (k *link) waits() int64 {
 	return k.out.waits()
 }
 
-// disconnect ends the link at once, because of what waits.
+// disconnect ends the link at once, because too much waits.
 func (k *link) disconnect() {
 	k.out.Lock()
 	defer k.out.Unlock()
 	k.tooMuch()
 }
 
-// tooMuch ends the link because of what waits. Called with out held.
+// tooMuch ends the link because too much waits. Called with out held.
 func (k *link) tooMuch() {
 	k.owner.o.Logger.Warn("disconnected a peer that does not read what is sent to it",
 		slog.Any("remote", k.socket.RemoteAddr()), slog.Int64("bytes", k.out.waits()))
@@ -146,8 +146,8 @@ func (k *link) tooMuch() {
 }
 
 // besideSnapshot is how many times the limit may wait behind a snapshot. A peer
-// that takes a snapshot does read; what is written meanwhile is not its fault,
-// and a peer that was disconnected would need the whole snapshot again.
+// that is receiving a snapshot does read; the writes that arrive meanwhile are
+// not its fault, and a disconnected peer would need the whole snapshot again.
 const besideSnapshot = 4
 
 // limit returns how much may wait. Called with out held.
@@ -158,7 +158,7 @@ func (o *output) limit(waiting, usual int64) int64 {
 	return min(usual+o.excused, besideSnapshot*usual)
 }
 
-// gatherSnapshot puts a snapshot and its end mark there.
+// gatherSnapshot appends a snapshot and its end mark to the output.
 func (k *link) gatherSnapshot(write func(io.Writer) error) bool {
 	o := &k.out
 	o.Lock()
@@ -175,7 +175,7 @@ func (k *link) gatherSnapshot(write func(io.Writer) error) bool {
 	return true
 }
 
-// endPart makes the tail a part. Called with out held.
+// endPart turns the tail into a part. Called with out held.
 func (o *output) endPart() {
 	if len(o.tail) == 0 {
 		return
@@ -185,7 +185,7 @@ func (o *output) endPart() {
 	o.tail, o.spare = o.spare[:0], nil
 }
 
-// next takes what is to be written next. Called with out held.
+// next takes the part to write next. Called with out held.
 func (o *output) next() (part, bool) {
 	if len(o.parts) == 0 {
 		o.endPart()
@@ -201,8 +201,8 @@ func (o *output) next() (part, bool) {
 	return p, true
 }
 
-// free counts off what was written, and keeps some of its memory. Called with
-// out held.
+// free subtracts a written part, and keeps some of its memory. Called with out
+// held.
 func (o *output) free(p part) {
 	o.ahead -= int64(len(p.bytes))
 	o.excused = min(o.excused, o.ahead)
@@ -214,12 +214,12 @@ func (o *output) free(p part) {
 	case o.spare == nil:
 		o.spare = p.bytes[:0]
 	case size >= partBytes:
-		piece := p.bytes // else p is on the heap each time
+		piece := p.bytes // otherwise p would be allocated each time
 		pieces.Put(&piece)
 	}
 }
 
-// flush writes what the socket takes at once, and leaves the rest to a goroutine.
+// flush writes what the socket takes without waiting, and leaves the rest to a goroutine.
 func (k *link) flush() {
 	o := &k.out
 	o.Lock()
@@ -236,7 +236,7 @@ func (k *link) flush() {
 			n = k.direct.write(p.bytes)
 		}
 		if p.snapshot != nil || n < len(p.bytes) {
-			k.owner.tasks.Add(1) // the link's own goroutine is among them until nobody writes
+			k.owner.tasks.Add(1) // safe: the link's own goroutine is counted until nobody writes
 			k.begun = begun{p, n}
 			go k.write()
 			return
@@ -245,7 +245,7 @@ func (k *link) flush() {
 	}
 }
 
-// writeAll writes what has begun, and all that comes after it.
+// writeAll finishes the part that has begun, and writes everything after it.
 func (k *link) writeAll() {
 	defer k.owner.tasks.Done()
 	p, done := k.begun.part, k.begun.done
@@ -255,8 +255,8 @@ func (k *link) writeAll() {
 	}
 }
 
-// wrote takes back a part that was written, or was not, and returns the next
-// one. Without one the writing has ended.
+// wrote releases a part that was written, or failed, and returns the next one.
+// If there is none, writing has ended.
 func (k *link) wrote(p part, err error) (next part, ok bool) {
 	o := &k.out
 	o.Lock()
@@ -288,8 +288,8 @@ func (k *link) writePart(p part, done int) error {
 // patient writes to a link as long as the peer takes something now and then.
 type patient struct{ k *link }
 
-// stepBytes is how much a peer must take within SilenceMax, and movesMax how often the handler
-// is told within it that one does.
+// stepBytes is how much a peer must take within SilenceMax; movesMax is how often within that
+// time Moves is called.
 const (
 	stepBytes = 64 << 10
 	movesMax  = 10
@@ -314,12 +314,12 @@ func (w patient) Write(b []byte) (int, error) {
 	return done, nil
 }
 
-// gone writes to a link that is not there any more.
+// gone is the writer for a link that no longer exists.
 type gone struct{}
 
 func (gone) Write([]byte) (int, error) { return 0, net.ErrClosed }
 
-// closeAfterQueue ends the link after what was gathered.
+// closeAfterQueue ends the link once its output is written.
 func (k *link) closeAfterQueue() {
 	o := &k.out
 	o.Lock()
@@ -331,7 +331,7 @@ func (k *link) closeAfterQueue() {
 	if o.streams > 0 {
 		k.die()
 	}
-	_ = k.socket.SetReadDeadline(time.Unix(1, 0)) // nothing more is read
+	_ = k.socket.SetReadDeadline(time.Unix(1, 0)) // stop reading
 	o.Unlock()
 	k.flush()
 }
@@ -343,7 +343,7 @@ func (k *link) cut() {
 	k.die()
 }
 
-// die ends the link: what was not written is lost. Called with out held.
+// die ends the link; unwritten output is lost. Called with out held.
 func (k *link) die() {
 	o := &k.out
 	if o.dead {
@@ -353,7 +353,7 @@ func (k *link) die() {
 	k.owner.waiting.Add(-o.waits())
 	for _, p := range o.parts {
 		if p.snapshot != nil {
-			k.owner.tasks.Add(1) // the link's own goroutine is among them: it ends with a dead link
+			k.owner.tasks.Add(1) // safe: the link's own goroutine, which is counted, ends only with a dead link
 			go func() {
 				defer k.owner.tasks.Done()
 				_ = p.snapshot(gone{})
@@ -365,9 +365,9 @@ func (k *link) die() {
 	o.changed.Broadcast()
 }
 
-// awaitWritten waits until everything was written that came before a Close, for
-// SilenceMax at most, and tells the peer of the end. False: the link was not
-// closed, or died.
+// awaitWritten waits, for at most SilenceMax, until everything queued before a
+// Close is written, and then closes the sending side. It returns false if the
+// link was not closed, or died.
 func (k *link) awaitWritten() bool {
 	limit := time.AfterFunc(k.owner.o.SilenceMax, k.cut)
 	defer limit.Stop()
@@ -385,7 +385,7 @@ func (k *link) awaitWritten() bool {
 	return ok && half.CloseWrite() == nil
 }
 
-// awaitSent waits until nothing is left to be written.
+// awaitSent waits until nothing is left to write.
 func (k *link) awaitSent() {
 	o := &k.out
 	o.Lock()
@@ -404,10 +404,10 @@ func (k *link) still() {
 	}
 }
 
-// direct writes to a socket without waiting. It belongs to the writer, and
-// holds the arguments of its one function, which so takes no memory per call.
+// direct writes to a socket without waiting. It belongs to the writer. It holds
+// the arguments of its callback, so a call allocates nothing.
 type direct struct {
-	raw   syscall.RawConn // nil: there is no such way
+	raw   syscall.RawConn // nil: not possible for this socket
 	bytes []byte
 	n     int
 	call  func(fd uintptr) bool
@@ -427,7 +427,7 @@ func (d *direct) write(b []byte) int {
 		return 0
 	}
 	d.bytes, d.n = b, 0
-	_ = d.raw.Write(d.call) // the write of the rest meets the same error
+	_ = d.raw.Write(d.call) // an error shows up again when the rest is written
 	d.bytes = nil
 	return d.n
 }

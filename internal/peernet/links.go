@@ -21,40 +21,40 @@ type LinksOptions struct {
 	Listener     net.Listener // of the quorum port
 	Observers    net.Listener // of the port for observers; nil: there is none
 	DataBytesMax int          // longest data of a packet; 0: peerwire.DataBytesMax
-	// QueueBytesMax is how many bytes may wait on one link; beyond it the link is cut. Four
-	// times as many may wait behind a snapshot, and on all links together: beyond that one is
-	// cut, of the host for which most waits. 0: 256 MiB. It must be more than a DIFF has,
-	// which is gathered whole.
+	// QueueBytesMax is how many bytes may wait on one link; if more wait, the link is closed
+	// at once. Four times as many may wait behind a snapshot, and on all links together; if
+	// more wait on all links, one link of the host for which most waits is closed. 0: 256
+	// MiB. It must be larger than a DIFF, which is queued whole.
 	QueueBytesMax int64
-	// SilenceMax is how long a peer may take to send its first message, to take 64
-	// KiB of what is sent, and to take all of it after a Close. 0: 10 s.
+	// SilenceMax is how long a peer may take to send its first message, to receive
+	// 64 KiB, and to receive everything after a Close. 0: 10 s.
 	SilenceMax time.Duration
 	Handler    Handler
-	Hosts      HostsOf      // nil: anybody acts as any server
-	Dial       DialFunc     // nil: that of package names
+	Hosts      HostsOf      // nil: anybody may act as any server
+	Dial       DialFunc     // nil: package names' dialer
 	Proofs     *Proofs      // nil: servers prove nothing
 	Logger     *slog.Logger // nil: slog.Default
 }
 
-// Handler is told what happens on links. Each link has a goroutine that makes
-// all its calls but Moves, one after the other; while a call lasts nothing more is
-// read from that link. A call may use Links, but not Shutdown.
+// Handler receives what happens on links. Each link has a goroutine that makes all
+// its calls except Moves, one after the other; during a call nothing more is read
+// from that link. A call may use Links, but not Shutdown.
 type Handler interface {
-	// Up reports a link. One that came in is told of with its first message.
+	// Up reports a new link. An accepted connection is reported with its first message.
 	Up(link zab.LinkID, origin Origin)
-	// Down tells that a link is gone, or that the Connect of that number failed.
-	// Nothing of it comes later.
+	// Down reports that a link is gone, or that the Connect with this number
+	// failed. It is the last call for the link.
 	Down(link zab.LinkID)
-	// Receive takes all messages of one read, and may keep them. After Close
-	// comes at most what was on its way to here. An error ends the link.
+	// Receive takes all messages of one read, and may keep them. After Close it
+	// gets at most what was already being received. An error ends the link.
 	Receive(link zab.LinkID, batch []zab.Message) error
-	// Snapshot reads the snapshot after a SNAP, which was the last of a batch,
-	// and not a byte more; see snap.LoadStream. The reader has a buffer. Packets
-	// go on when it returns; an error ends the link.
+	// Snapshot reads the snapshot after a SNAP, which was the last message of a
+	// batch, and not a byte more; see snap.LoadStream. The reader is buffered.
+	// Packets continue when Snapshot returns; an error ends the link.
 	Snapshot(link zab.LinkID, r io.Reader) error
-	// Moves tells, at most ten times in SilenceMax, that a peer takes what has waited for
-	// it: packets, or a snapshot. All of it may take longer than a peer may be silent. It is
-	// called by the goroutine that writes to the link.
+	// Moves reports, at most ten times in SilenceMax, that a peer is receiving what waits
+	// for it: packets, or a snapshot. Receiving all of it may take longer than a peer may be
+	// silent. It is called by the goroutine that writes to the link.
 	Moves(link zab.LinkID)
 }
 
@@ -65,13 +65,12 @@ type Origin uint8
 const (
 	Came          Origin = iota // it came to the quorum port
 	CameToObserve               // it came to the port for observers
-	Connected                   // Connect made it
+	Connected                   // made by Connect
 )
 
-// Links are the connections between a learner and its leader, in either role, or an observer
-// master in the leader's place.
-// All methods may be called by any goroutine. What one goroutine sends on one
-// link arrives in that order.
+// Links manages the connections between a learner and its leader, or an observer master in
+// the leader's place, at either end. All methods are safe for concurrent use. What one
+// goroutine sends on one link arrives in that order.
 type Links struct {
 	o      LinksOptions
 	dialer dialer
@@ -80,36 +79,37 @@ type Links struct {
 	done   context.Context
 	end    context.CancelFunc
 
-	refused refused  // before their first message
-	ended   refused  // after it
-	dialed  struct { // why those ended that this side has dialed
+	refused refused  // connections that failed before their first message
+	ended   refused  // links that ended after it
+	dialed  struct { // why connections ended that this side dialed
 		sync.Mutex
 		failures
 	}
-	waiting atomic.Int64 // bytes, on all links
+	waiting atomic.Int64 // bytes waiting on all links
 
 	mu struct {
 		sync.Mutex
 		closed  bool
-		last    zab.LinkID // given last
+		last    zab.LinkID // the last number assigned
 		links   map[zab.LinkID]*link
-		running map[*link]struct{} // links too, and what is none yet or not any more
+		running map[*link]struct{} // all connections: links, and those that are not links yet or no longer
 		dirty   []*link            // to be flushed
 		spare   []*link            // memory for dirty
-		dialing zab.LinkID         // the number of the link that Connect is after; 0: none
+		dialing zab.LinkID         // the number of the link that Connect is dialing; 0: none
 		cancel  context.CancelFunc
 	}
 }
 
-// linksMax is how many links may have come in. An ensemble has as many as it has
-// servers.
+// linksMax is how many accepted links there may be. An ensemble needs as many as
+// it has servers.
 const linksMax = 1024
 
-// linksPerHostMax is how many of them may have come from one address, so that a
-// stranger does not keep learners out: as many as servers may run on one machine.
+// linksPerHostMax is how many of them may come from one address, so that a
+// stranger cannot keep learners out. It is above the number of servers on one
+// machine.
 const linksPerHostMax = 64
 
-// NewLinks begins to listen.
+// NewLinks returns Links that accept connections.
 func NewLinks(o LinksOptions) *Links {
 	o.DataBytesMax = cmp.Or(o.DataBytesMax, peerwire.DataBytesMax)
 	o.QueueBytesMax = cmp.Or(o.QueueBytesMax, 256<<20)
@@ -133,9 +133,9 @@ func NewLinks(o LinksOptions) *Links {
 	return l
 }
 
-// Send puts a message after what was sent on the link before; Flush makes it
-// leave. It never blocks. A link on which too much waits is closed; on one that is
-// closed or gone nothing happens.
+// Send queues a message on a link; Flush sends it. It never blocks. A link on
+// which too much waits is closed. On a link that is closed or gone, Send does
+// nothing.
 func (l *Links) Send(id zab.LinkID, m *zab.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,20 +149,21 @@ func (l *Links) Send(id zab.LinkID, m *zab.Message) {
 // queuesMax is how many times QueueBytesMax may wait on all links together.
 const queuesMax = 4
 
-// relieve cuts links until no more waits than may. A host cannot have a learner on another
-// cut with what it does not read, on however many links. Called with mu held.
+// relieve closes links until no more bytes wait than allowed. A host that does not read,
+// on however many links, cannot cause a learner on another host to be disconnected. Called
+// with mu held.
 func (l *Links) relieve() {
 	for most := l.o.QueueBytesMax * queuesMax; l.waiting.Load() > most; {
 		k, all := l.heaviest()
 		if all <= most {
-			return // something has left meanwhile
+			return // something was sent meanwhile
 		}
 		k.disconnect()
 	}
 }
 
-// heaviest returns the link with most waiting of the host for which most waits, and how
-// much waits on all. Called with mu held.
+// heaviest returns the link on which most waits, of the host for which most waits, and
+// how much waits on all links. Called with mu held.
 func (l *Links) heaviest() (heaviest *link, all int64) {
 	byLink, byHost := make(map[*link]int64), make(map[string]int64)
 	for k := range l.mu.running {
@@ -180,10 +181,9 @@ func (l *Links) heaviest() (heaviest *link, all int64) {
 	return heaviest, all
 }
 
-// SendSnapshot puts a snapshot after what was sent before, and the mark that
-// ends it. A goroutine of the link calls write; an error cuts the link. Write is
-// called once in any case, so that it can end what it holds: if the link is gone,
-// with a writer that fails.
+// SendSnapshot queues a snapshot and its end mark. A goroutine of the link calls
+// write; an error closes the link. write is always called exactly once, so that
+// it can release what it holds; if the link is gone, its writer fails.
 func (l *Links) SendSnapshot(id zab.LinkID, write func(io.Writer) error) {
 	if k := l.link(id); k != nil && k.gatherSnapshot(write) {
 		k.flush()
@@ -192,15 +192,16 @@ func (l *Links) SendSnapshot(id zab.LinkID, write func(io.Writer) error) {
 	}
 }
 
-// AwaitSent waits until a link's socket has taken all that was sent, or the link ends.
+// AwaitSent waits until a link's socket has taken everything queued, or the link ends.
 func (l *Links) AwaitSent(id zab.LinkID) {
 	if k := l.link(id); k != nil {
 		k.awaitSent()
 	}
 }
 
-// Flush writes what was sent: at once what the sockets take, the rest when they
-// take it. Call it when nothing more is to be sent for the moment.
+// Flush writes what was queued by Send: at once what the sockets take, and the
+// rest in the background. Call it when nothing more is to be sent for the
+// moment.
 func (l *Links) Flush() {
 	l.mu.Lock()
 	dirty := l.mu.dirty
@@ -221,9 +222,9 @@ func (l *Links) Flush() {
 	l.mu.Unlock()
 }
 
-// Close ends a link when everything sent before has left, after SilenceMax at
-// the latest; after a snapshot that has not left, at once. Its number may be one that Connect returned: then the
-// attempt ends, and nobody is told.
+// Close ends a link when everything queued before is sent, after SilenceMax at the latest. If a snapshot is
+// not sent yet, it ends the link at once. id may be the number of an unfinished Connect: then the attempt
+// ends, without a call of Down.
 func (l *Links) Close(id zab.LinkID) {
 	l.mu.Lock()
 	if id != 0 && id == l.mu.dialing {
@@ -237,15 +238,15 @@ func (l *Links) Close(id zab.LinkID) {
 	}
 }
 
-// Shutdown ends all links at once and waits until they are gone. What has not
-// left yet is lost.
+// Shutdown ends all links at once and waits until they are gone. What is not
+// sent yet is lost.
 func (l *Links) Shutdown() {
 	l.Cut()
 	l.tasks.Wait()
 }
 
-// Cut is Shutdown, without the waiting: the handler may still be called for a
-// while. It may be called again.
+// Cut is Shutdown without the wait: the handler may still be called for a
+// while. Cut may be called again.
 func (l *Links) Cut() {
 	l.mu.Lock()
 	l.mu.closed = true
@@ -267,7 +268,7 @@ func (l *Links) link(id zab.LinkID) *link {
 	return l.mu.links[id]
 }
 
-// welcome takes a connection in. It becomes a link with its first message.
+// welcome accepts a connection. It becomes a link with its first message.
 func (l *Links) welcome(socket net.Conn, origin Origin) {
 	if !l.lobby.Enter(bare(socket)) {
 		socket.Close()
@@ -290,7 +291,7 @@ func (l *Links) welcome(socket net.Conn, origin Origin) {
 	}()
 }
 
-// begin keeps a connection in mind until its end, for Shutdown.
+// begin registers a connection until its end, for Shutdown.
 func (l *Links) begin(k *link) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -306,7 +307,7 @@ func (l *Links) forget(k *link) {
 	delete(l.mu.running, k)
 }
 
-// enter makes a connection that came in a link, unless there are too many.
+// enter makes an accepted connection a link, unless there are too many.
 func (l *Links) enter(k *link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -319,7 +320,7 @@ func (l *Links) enter(k *link) bool {
 	return true
 }
 
-// from counts the links that have come from a host. Called with mu held.
+// from counts the accepted links from a host. Called with mu held.
 func (l *Links) from(host string) int {
 	n := 0
 	for _, k := range l.mu.links {

@@ -10,24 +10,25 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// The times of Connect: between attempts the pause grows to connectPause, and
-// one attempt takes no longer than attemptMax, for the host may start meanwhile.
+// The times of Connect: the pause between attempts grows to connectPause, and
+// one attempt takes no longer than attemptMax, because the host may start
+// meanwhile.
 const (
 	connectPause = 100 * time.Millisecond
 	attemptMax   = 5 * time.Second
 )
 
 // Connect dials a leader's quorum port, the first of its addresses that answers,
-// again and again until it succeeds or the limit is over. It ends in
-// Up, as Connected, or in Down. It returns the number that the link will have, so that
-// what is said of an older Connect can be told from this one's. A new Connect
-// cancels an unfinished one, and so does Close with its number; nobody is told.
+// repeatedly until it succeeds or the limit has passed. It ends with a call of Up,
+// with the origin Connected, or of Down. It returns the number of the future link,
+// which distinguishes these calls from those for an older Connect. A new Connect, or
+// Close with its number, cancels an unfinished one without a call.
 func (l *Links) Connect(addresses []peerwire.Address, limit time.Duration) zab.LinkID {
 	return l.start(addresses, limit, true)
 }
 
-// ConnectOnce is Connect to an observer master, of which there are others: it does not try
-// again.
+// ConnectOnce is Connect for an observer master: it does not try again, because there are
+// other observer masters.
 func (l *Links) ConnectOnce(addresses []peerwire.Address, limit time.Duration) zab.LinkID {
 	return l.start(addresses, limit, false)
 }
@@ -75,8 +76,8 @@ func (l *Links) connect(ctx context.Context, id zab.LinkID, addresses []peerwire
 	k.run()
 }
 
-// connected ends the Connect of a number, with its link if there is one; false
-// if it was cancelled.
+// connected finishes the Connect with a number, with its link if there is one;
+// false if it was cancelled.
 func (l *Links) connected(id zab.LinkID, k *link) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

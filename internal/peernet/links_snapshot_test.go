@@ -50,8 +50,8 @@ func TestSnapshotStandsInItsPlaceAmongMessages(t *testing.T) {
 	}
 }
 
-// What waits for a slow peer may take longer than the peer may be silent: whatever it is, the
-// handler is told while it moves, and not while it stands.
+// A slow peer may take longer to receive what waits than a peer may be silent. Whatever
+// waits, Moves is called while the peer receives, and not while it does not.
 func TestWhatWaitsIsToldOfWhileItMoves(t *testing.T) {
 	const steps = 50
 	for what, gather := range map[string]func(k *link){
@@ -107,7 +107,7 @@ func TestCloseDoesNotWaitForASnapshot(t *testing.T) {
 	s.next("down")
 }
 
-// A snapshot holds on to the tree until it was written, or could not be.
+// A snapshot holds the tree until it is written or has failed.
 func TestSnapshotIsAskedForOnceWhateverBecomesOfItsLink(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// call is what a handler was told.
+// call is a call of the handler.
 type call struct {
 	what     string // up, down, message, snapshot
 	link     zab.LinkID
@@ -32,7 +32,7 @@ type call struct {
 	snapshot string
 }
 
-// server has a quorum port. Its handler checks peernet-N4, and passes all on.
+// server has a quorum port. Its handler checks peernet-N4, and passes all calls on.
 type server struct {
 	*Links
 	t       testing.TB
@@ -83,7 +83,7 @@ func (s *server) Down(link zab.LinkID) {
 	s.mu.Lock()
 	state := s.state[link]
 	s.mu.Unlock()
-	if state != "" { // else its Connect has failed
+	if state != "" { // otherwise its Connect has failed
 		s.expect(link, "up", "down")
 	}
 	s.calls <- call{what: "down", link: link}
@@ -113,7 +113,7 @@ func (s *server) Snapshot(link zab.LinkID, r io.Reader) error {
 
 func (s *server) Moves(link zab.LinkID) { s.moves <- link }
 
-// next takes the next call, which must be of that kind.
+// next takes the next call, which must be of the given kind.
 func (s *server) next(what string) call {
 	s.t.Helper()
 	c := get(s.t, what, s.calls)
@@ -123,7 +123,7 @@ func (s *server) next(what string) call {
 	return c
 }
 
-// receives checks what the next message is.
+// receives checks the next message.
 func (s *server) receives(kind zab.Kind, zxid zk.Zxid) zab.Message {
 	s.t.Helper()
 	m := s.next("message").message
@@ -133,7 +133,7 @@ func (s *server) receives(kind zab.Kind, zxid zk.Zxid) zab.Message {
 	return m
 }
 
-// join links a learner to a leader, both ways up.
+// join connects a learner to a leader, and waits for Up at both ends.
 func join(learner, leader *server) (toLeader, toLearner zab.LinkID) {
 	learner.t.Helper()
 	learner.Connect([]peerwire.Address{leader.address}, patience)
@@ -200,7 +200,7 @@ func TestTenThousandMessagesArriveInOrderUnharmed(t *testing.T) {
 		kept = append(kept, learner.receives(zab.KindProposal, zk.Zxid(i)))
 		leader.receives(zab.KindAck, zk.Zxid(i))
 	}
-	for i, m := range kept { // later reads have not touched it
+	for i, m := range kept { // later reads have not overwritten it
 		if want := strings.Repeat(fmt.Sprintf("<%d>", i+1), 1+(i+1)%97); string(m.Payload) != want {
 			t.Fatalf("payload %d is %q", i+1, m.Payload)
 		}
@@ -234,7 +234,7 @@ func dialServer(t testing.TB, s *server) (*net.TCPConn, zab.LinkID) {
 	return socket, id
 }
 
-// bytesOf are the packets of messages of a learner.
+// bytesOf returns the packets of a learner's messages.
 func bytesOf(messages ...*zab.Message) (b []byte) {
 	for _, m := range messages {
 		b = peerwire.AppendMessage(b, m, peerwire.FromLearner)
@@ -275,8 +275,8 @@ func TestUnknownKindIsIgnored(t *testing.T) {
 	s.receives(zab.KindAck, 1)
 }
 
-// A peer that takes a little now and then does not keep a closed link, and what
-// waits there, for long.
+// A peer that receives a little now and then cannot keep a closed link, and
+// what waits on it, for long.
 func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = 3 * time.Second })
@@ -304,7 +304,7 @@ func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 		defer s.Links.mu.Unlock()
 		return len(s.Links.mu.running) == 0
 	})
-	if n := <-taken; n > 600*100_000/2 { // all of it takes the peer six times the silence, and more
+	if n := <-taken; n > 600*100_000/2 { // the peer would need more than six times SilenceMax for all of it
 		t.Errorf("the link has gone when the peer had taken %d bytes", n)
 	}
 }
@@ -350,8 +350,8 @@ func TestPeerThatDoesNotReadIsCutAtTheLimit(t *testing.T) {
 	learner.receives(zab.KindProposal, -1)
 }
 
-// Strangers that say they are observers and read nothing: what waits for all of them is
-// bounded, however many they are.
+// Strangers that claim to be observers read nothing. What waits for all of them
+// together is bounded, however many there are.
 func TestPeersThatDoNotReadHaveALimitTogether(t *testing.T) {
 	leavesNothing(t)
 	const deafs, limit = 12, 20 << 20
@@ -379,8 +379,8 @@ func TestPeersThatDoNotReadHaveALimitTogether(t *testing.T) {
 	}
 }
 
-// A learner that lacks much is sent it in one step, however many others there are, and
-// however much waits for those of another host that read nothing.
+// A learner that lacks a lot is sent it in one step, however many other links there
+// are, and however much waits for peers on another host that read nothing.
 func TestLearnerThatLacksMuchIsSentItAmongManyThatDoNotRead(t *testing.T) {
 	leavesNothing(t)
 	const deafs, limit = 60, 20 << 20
@@ -414,11 +414,11 @@ func TestLearnerThatLacksMuchIsSentItAmongManyThatDoNotRead(t *testing.T) {
 	}
 }
 
-// A server that sends a lot in parts waits for a peer that is slow, and for none that is gone.
+// A server that sends a lot in parts waits for a slow peer, but not for one that is gone.
 func TestAwaitSentEndsWhenAllHasLeftOrTheLinkIsGone(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, nil)
-	s.AwaitSent(99) // never was
+	s.AwaitSent(99) // never existed
 	learner := startServer(t, nil)
 	_, well := join(learner, s)
 	s.Send(well, proposal(1, "small"))
@@ -511,7 +511,7 @@ func TestShutdownWaitsForNoPeer(t *testing.T) {
 	dialRaw(t, s.address)
 	begun := time.Now()
 	s.Shutdown()
-	if took := time.Since(begun); took > patience/2 { // a wait for a peer would be one of an hour
+	if took := time.Since(begun); took > patience/2 { // a wait for the peer would last an hour
 		t.Errorf("it took %v", took)
 	}
 	if c := s.next("down"); c.link != silent {
@@ -585,7 +585,7 @@ func TestCancelledConnectIsNotTold(t *testing.T) {
 	if c := learner.next("up"); c.link != second || second == first {
 		t.Errorf("%+v", c)
 	}
-	third := learner.Connect([]peerwire.Address{nobody}, patience) // else its end may come before
+	third := learner.Connect([]peerwire.Address{nobody}, patience) // otherwise its end may come before
 	learner.Close(third)
 	none(t, "the end of a cancelled Connect", learner.calls)
 	learner.Connect([]peerwire.Address{nobody}, patience)
@@ -696,7 +696,7 @@ func TestConnectionWithoutAMessageEnds(t *testing.T) {
 			t.Errorf("it has ended after %v", time.Since(began))
 		}
 
-		// One that has said something may be silent.
+		// A peer that has sent a message may be silent after that.
 		dialPipe(t, port, bytesOf(&zab.Message{Kind: zab.KindFollowerInfo}))
 		id := s.next("up").link
 		s.receives(zab.KindFollowerInfo, 0)
@@ -706,7 +706,7 @@ func TestConnectionWithoutAMessageEnds(t *testing.T) {
 	})
 }
 
-// plain is a connection without the shortcut to its descriptor, as one of TLS.
+// plain is a connection without access to its descriptor, like a TLS connection.
 type plain struct{ net.Conn }
 
 func TestConnectionsWithoutDescriptorCarryAllInOrder(t *testing.T) {
@@ -730,7 +730,7 @@ func TestConnectionsWithoutDescriptorCarryAllInOrder(t *testing.T) {
 	leader.next("down")
 }
 
-// sink takes messages, and reports every sinkStep of them.
+// sink receives messages, and reports after every sinkStep of them.
 type sink struct {
 	links chan zab.LinkID
 	steps chan struct{}
@@ -793,7 +793,7 @@ func BenchmarkLink(b *testing.B) {
 	}
 }
 
-// Observers come to a port of their own, and their links are told of as such.
+// Observers have a port of their own, and their links are reported with their own origin.
 func TestLinksOfThePortForObserversAreToldApart(t *testing.T) {
 	leavesNothing(t)
 	at := listen(t, "127.0.0.1:0")
@@ -816,7 +816,7 @@ func TestLinksOfThePortForObserversAreToldApart(t *testing.T) {
 	}
 }
 
-// There are other masters than the one that does not answer.
+// There are other observer masters besides the one that does not answer.
 func TestConnectOnceDoesNotTryAgain(t *testing.T) {
 	leavesNothing(t)
 	observer := startServer(t, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// lossy loses what is written, as a network does that is cut: the kernel has taken it.
+// lossy loses what is written after the kernel has accepted it, like a network that is down.
 type lossy struct {
 	net.Conn
 	lost *atomic.Bool
@@ -31,10 +31,10 @@ func (l lossy) Write(b []byte) (int, error) {
 	return l.Conn.Write(b)
 }
 
-// A vote is on its way when the connection is lost (a partition that outlasts TCP's
-// patience, a firewall that resets): it "may have been lost with the old one" (peernet-N2). Both
-// servers look, both are well, the network is. Nobody dials, for nothing waits: until fle
-// sends again, up to 60 s later when there was no leader for a minute.
+// A vote is on its way when the connection is lost (a partition that outlasts TCP's patience, a
+// firewall that resets): it "may have been lost with the old one" (peernet-N2). Both servers are
+// looking, and they and the network are fine again. But nobody dials, because nothing waits,
+// until fle sends again, up to 60 s later if there was no leader for a minute.
 func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 	listeners := map[quorum.ID]net.Listener{}
 	for id := quorum.ID(1); id <= 2; id++ {
@@ -89,8 +89,8 @@ func TestVoteThatWasLostWithItsConnectionIsSentAgain(t *testing.T) {
 	}
 }
 
-// A proxy in front of a server that is down takes the connection and ends it at once. It
-// is dialed as patiently as a port on which nobody listens.
+// A proxy in front of a server that is down accepts the connection and closes it at
+// once. It is dialed with the same pauses as a port on which nobody listens.
 func TestPeerThatAcceptsAndClosesIsNotDialedAtOnce(t *testing.T) { synctest.Test(t, acceptsAndCloses) }
 
 func acceptsAndCloses(t *testing.T) {
@@ -123,7 +123,7 @@ func acceptsAndCloses(t *testing.T) {
 			t.Fatal(err)
 		}
 		gap, last = time.Since(last), time.Now()
-		_, _ = conn.Read(make([]byte, 1000)) // TCP takes what is said, also for one that is about to close
+		_, _ = conn.Read(make([]byte, 1000)) // TCP accepts data even if the other end is about to close
 		conn.Close()
 	}
 	if t.Logf("the last pause is %v", gap); gap < 200*time.Millisecond {

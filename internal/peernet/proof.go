@@ -13,29 +13,30 @@ import (
 	"github.com/conclave-project/conclave/internal/sasl"
 )
 
-// Proofs is how servers prove to each other who they are, by SASL, before anything that
-// they say is accepted: ZooKeeper's quorum.auth. Its functions are called by many
+// Proofs is how servers prove their identity to each other by SASL, before anything
+// else is accepted: ZooKeeper's quorum.auth. Its functions are called by many
 // goroutines.
 type Proofs struct {
-	// Client begins an exchange in which this server proves who it is, to one that was
-	// dialed by a host name or an address. Nil: it proves nothing.
+	// Client begins an exchange in which this server proves its identity to a server
+	// that it dialed at a host name or an address. Nil: it proves nothing.
 	Client func(host string) (sasl.Client, error)
-	// Server begins an exchange with a server that dialed. Nil: none is expected, and
-	// who begins one is cut.
+	// Server begins an exchange with a server that dialed. Nil: no exchange is
+	// expected, and a server that begins one is disconnected.
 	Server func() sasl.Server
-	// Must refuses a server that proves nothing.
+	// Must means that servers that prove nothing are refused.
 	Must bool
-	// Admit judges whether a server that has proved a name is one of the ensemble, and may
-	// act under the other name, and returns the host of which it is the server, "" for any. Nil: any is.
+	// Admit checks whether a server that has proved a name is one of the ensemble and may act under the
+	// other name. It returns the host of the server, "" for any. Nil admits all.
 	Admit func(proved, acts string) (host string, err error)
 }
 
-// proofRoundsMax is how often an exchange goes to and fro, as in Apache ZooKeeper.
+// proofRoundsMax is the most round trips of an exchange, as in Apache ZooKeeper.
 const proofRoundsMax = 5
 
 var errNotProved = errors.New("peernet: the server has not authenticated, but must (quorum.auth.serverRequireSasl)")
 
-// dialed proves who this server is to one that it has dialed. The socket has a deadline.
+// dialed proves this server's identity to a server that it has dialed. The socket must have a
+// deadline.
 func (p *Proofs) dialed(socket net.Conn, host string) error {
 	if p == nil || p.Client == nil {
 		return nil
@@ -83,17 +84,18 @@ func prove(socket net.Conn, c sasl.Client) error {
 	return errors.New("the exchange has no end")
 }
 
-// proofWait is how long a server that need not prove itself has to begin: it does so in
-// the breath in which it says who it is, or not at all. A server of the election port that
-// was dialed back may have nothing to say.
+// proofWait is how long to wait for the first byte of a server that need not prove itself:
+// it begins at once or not at all. On the election port, a server that was dialed back may
+// have nothing to send.
 const proofWait = 500 * time.Millisecond
 
-// shaking is a connection that shakes hands before its first byte, as one of TLS does. That has its
-// own time: a network may be slow, and those who know what was revoked, too.
+// shaking is a connection with a handshake before its first byte, such as a TLS connection. The
+// handshake has its own time limit, because the network, or a check for revoked certificates, may
+// be slow.
 type shaking interface{ Prove() (string, error) }
 
-// accepted lets a server that has dialed prove who it is, and returns the connection as
-// it is to be read from here on. It sets the deadline of the socket, in the end too.
+// accepted lets a server that dialed prove its identity, and returns the connection to
+// read from after that. It sets the deadline of the socket, also before it returns.
 func (p *Proofs) accepted(socket net.Conn, deadline time.Time) (net.Conn, error) {
 	if err := socket.SetDeadline(deadline); err != nil || p == nil || p.Server == nil {
 		return socket, err
@@ -113,7 +115,7 @@ func (p *Proofs) accepted(socket net.Conn, deadline time.Time) (net.Conn, error)
 		if p.Must {
 			return nil, errors.Join(errNotProved, err)
 		}
-		return &admitted{Conn: socket, first: head[:n:n]}, nil // an error comes again
+		return &admitted{Conn: socket, first: head[:n:n]}, nil // an error will show up again
 	}
 	host, err := p.judge(socket, head[:])
 	if err != nil {
@@ -123,8 +125,8 @@ func (p *Proofs) accepted(socket net.Conn, deadline time.Time) (net.Conn, error)
 	return &admitted{Conn: socket, host: host}, nil
 }
 
-// judge carries out an exchange whose mark has been read into head, and returns the host that it
-// has proved, "" for any.
+// judge carries out an exchange whose mark has been read into head, and returns the host that
+// was proved, "" for any.
 func (p *Proofs) judge(socket net.Conn, head []byte) (host string, err error) {
 	s := p.Server()
 	for round := 0; ; round++ {
@@ -169,7 +171,7 @@ func receiveProof(socket net.Conn) (peerwire.ProofStatus, []byte, error) {
 }
 
 // proofAfterMark reads the rest of a proof whose mark is in head. Memory for the token
-// grows with what has come.
+// grows with the bytes received.
 func proofAfterMark(socket net.Conn, head []byte) (peerwire.ProofStatus, []byte, error) {
 	if _, err := io.ReadFull(socket, head[peerwire.ProofMarkBytes:]); err != nil {
 		return 0, nil, err
@@ -189,11 +191,11 @@ func proofAfterMark(socket net.Conn, head []byte) (peerwire.ProofStatus, []byte,
 	return status, token, nil
 }
 
-// admitted is a connection whose other end was let in.
+// admitted is a connection whose other end was accepted.
 type admitted struct {
 	net.Conn
-	first []byte // what was looked at, and is still to be read
-	host  string // whose server the other end has proved to be, "" if it has proved no host
+	first []byte // bytes that were looked at, but not yet read by the caller
+	host  string // the host that the other end has proved, "" if none
 }
 
 func (a *admitted) Read(into []byte) (int, error) {
@@ -205,7 +207,7 @@ func (a *admitted) Read(into []byte) (int, error) {
 	return n, nil
 }
 
-// IsOf implements identified: both the host that was proved and the certificate are judged.
+// IsOf implements identified: it checks both the host that was proved and the certificate.
 func (a *admitted) IsOf(hosts []string) error {
 	named := func(host string) bool { return strings.EqualFold(host, a.host) }
 	if a.host != "" && !slices.ContainsFunc(hosts, named) {
@@ -217,7 +219,7 @@ func (a *admitted) IsOf(hosts []string) error {
 	return nil
 }
 
-// CloseWrite says that nothing more is sent.
+// CloseWrite closes the sending side.
 func (a *admitted) CloseWrite() error {
 	if half, ok := a.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

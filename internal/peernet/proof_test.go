@@ -16,7 +16,7 @@ import (
 
 var between = sasl.Digest{Protocol: "zookeeper-quorum", Host: "zk-quorum-sasl-md5"}
 
-// proving are the proofs of a server that has a password, "" for one that proves nothing.
+// proving returns the Proofs of a server with a password; "" proves nothing.
 func proving(password string, must bool) *Proofs {
 	p := &Proofs{Must: must, Server: func() sasl.Server {
 		return sasl.DigestServer(between, func(string) (string, bool) { return "between", true })
@@ -40,8 +40,8 @@ func TestLinksOfServersThatProveThemselves(t *testing.T) {
 	learner.receives(zab.KindProposal, 8)
 }
 
-// A learner that must prove itself and does not, or not rightly, says nothing that the
-// leader takes.
+// If a learner must prove itself and does not, or fails, the leader accepts none of
+// its messages.
 func TestLearnersThatProveNothingAreRefused(t *testing.T) {
 	leavesNothing(t)
 	leader := startServer(t, func(o *LinksOptions) { o.Proofs = proving("between", true) })
@@ -52,7 +52,7 @@ func TestLearnersThatProveNothingAreRefused(t *testing.T) {
 			limit = 300 * time.Millisecond
 		}
 		learner.Connect([]peerwire.Address{leader.address}, limit)
-		if password == "" { // it takes itself for connected, says something, and is cut
+		if password == "" { // it considers itself connected, sends something, and is disconnected
 			up := learner.next("up")
 			learner.Send(up.link, &zab.Message{Kind: zab.KindFollowerInfo})
 			learner.Flush()
@@ -62,8 +62,8 @@ func TestLearnersThatProveNothingAreRefused(t *testing.T) {
 	none(t, "call", leader.calls)
 }
 
-// While not all must, those of before the change go on, and who proves itself does so
-// rightly.
+// While proofs are optional, servers without them are accepted, and a server that
+// offers a proof must give a valid one.
 func TestServersOfBeforeTheChangeAreTakenWhileNotAllMust(t *testing.T) {
 	leavesNothing(t)
 	for _, proofs := range []*Proofs{nil, proving("", false), proving("between", false)} {
@@ -87,7 +87,7 @@ func TestVotesOfServersThatProveThemselves(t *testing.T) {
 			b := newBook()
 			small := startParticipant(t, 1, b, func(o *VotesOptions) { o.Proofs = c.small })
 			large := startParticipant(t, 2, b, func(o *VotesOptions) { o.Proofs = c.large })
-			small.Send(2, notification(1, 1)) // dials, and is dialed back
+			small.Send(2, notification(1, 1)) // it dials, and is dialed back
 			large.receives(t, 1, 1)
 			large.Send(1, notification(2, 2))
 			small.receives(t, 2, 2)
@@ -95,7 +95,7 @@ func TestVotesOfServersThatProveThemselves(t *testing.T) {
 	}
 }
 
-// A stranger that says it is server 3 replaces no connection, and nobody receives it.
+// A stranger that claims to be server 3 replaces no connection, and its votes are not received.
 func TestForgedVotesAreNotReceived(t *testing.T) {
 	leavesNothing(t)
 	b := newBook()
@@ -120,7 +120,7 @@ func TestForgedVotesAreNotReceived(t *testing.T) {
 	none(t, "vote", v.notices)
 }
 
-// shakes is a connection whose first byte is a handshake, which is over for good if it fails.
+// shakes is a connection with a handshake, which cannot be repeated if it fails.
 type shakes struct {
 	net.Conn
 	once sync.Once
@@ -139,8 +139,8 @@ func (s *shakes) Read(b []byte) (int, error) {
 	return s.Conn.Read(b)
 }
 
-// While servers of before the change are taken, one whose handshake takes long is taken, too, whether
-// or not it proves itself.
+// While proofs are optional, a server with a slow handshake is accepted, too, whether or not it
+// proves itself.
 func TestSlowHandshakeIsNoSilenceOfAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, proofs := range []*Proofs{nil, proving("between", false)} {
@@ -166,7 +166,7 @@ func TestSlowHandshakeIsNoSilenceOfAServer(t *testing.T) {
 	})
 }
 
-// A server that says nothing in the exchange holds up nobody, and goes.
+// A server that sends nothing in the exchange delays nobody, and is disconnected.
 func TestSilentProofsEnd(t *testing.T) {
 	a, b := net.Pipe()
 	defer b.Close()

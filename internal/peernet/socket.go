@@ -13,11 +13,11 @@ import (
 	"github.com/conclave-project/conclave/internal/ports"
 )
 
-// DialFunc opens a connection to host:port, as net.Dialer does. What it returns
-// is ready for use: a TLS connection has shaken hands.
+// DialFunc opens a connection to host:port, as net.Dialer does. The connection
+// is ready for use: a TLS handshake is complete.
 type DialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dialer opens connections; what it starts is counted in tasks.
+// dialer opens connections; the goroutines that it starts are counted in tasks.
 type dialer struct {
 	dial  DialFunc
 	tasks *sync.WaitGroup
@@ -26,9 +26,9 @@ type dialer struct {
 // errNoAddress says that a server's address is not known.
 var errNoAddress = errors.New("peernet: the server has no address")
 
-// first connects to whichever address answers first, and says which: a server may have
-// several, and some of them may lie behind a network that is down. As long as nothing comes
-// from one of them the others are tried again: the server may be starting.
+// first connects to whichever address answers first, and returns that address: a server may
+// have several, some of them in a network that is down. While one address does not answer,
+// the others are tried again, because the server may be starting.
 func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Conn, peerwire.Address, error) {
 	switch len(addresses) {
 	case 0:
@@ -53,7 +53,7 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 				case answers <- answer{socket, i, err}:
 				case <-ctx.Done():
 					if err == nil {
-						socket.Close() // the second to come is not needed
+						socket.Close() // the second connection is not needed
 					}
 					return
 				}
@@ -87,11 +87,12 @@ func (d dialer) one(ctx context.Context, a peerwire.Address) (net.Conn, error) {
 	return socket, nil
 }
 
-// keepAlive is after how much silence the kernel asks whether the peer's machine
-// is still there.
+// keepAlive is the silence after which the kernel checks whether the peer's
+// machine is still there.
 const keepAlive = 15 * time.Second
 
-// tune makes small messages leave at once, and dead machines and slow peers be noticed.
+// tune makes small messages leave at once, and makes the kernel notice dead machines and slow
+// peers.
 func tune(socket net.Conn) {
 	if tcp, ok := bare(socket).(*net.TCPConn); ok {
 		_ = tcp.SetNoDelay(true)
@@ -100,8 +101,8 @@ func tune(socket net.Conn) {
 	}
 }
 
-// forgetUnsent makes the kernel drop what it still has to send when the socket
-// is closed: the peer does not read it.
+// forgetUnsent makes the kernel drop unsent data when the socket is closed,
+// because the peer does not read it.
 func forgetUnsent(socket net.Conn) {
 	if tcp, ok := bare(socket).(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0)
@@ -116,8 +117,8 @@ func bare(socket net.Conn) net.Conn {
 	return socket
 }
 
-// The pauses between attempts: the first is short, for a server that is being
-// started will be there soon, and each is twice the one before.
+// The pauses between attempts: the first is short, because a starting server
+// will be there soon, and each is twice as long as the one before.
 const (
 	pauseMin = 10 * time.Millisecond
 	pauseMax = time.Second
@@ -138,9 +139,9 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 	}
 }
 
-// accept hands every connection to take, until done. No error ends it but that
-// of a listener that somebody closed: a server that does not listen any more
-// would find out only in the next election (ZOOKEEPER-2836).
+// accept hands every connection to take, until done. The only error that ends
+// it is that of a closed listener: a server that stopped listening would notice
+// only in the next election (ZOOKEEPER-2836).
 func accept(done context.Context, listener net.Listener, log *slog.Logger, take func(net.Conn)) {
 	pause := pauseMin
 	for {

@@ -10,8 +10,9 @@ import (
 const tcpUserTimeout = 18
 
 // endUnacknowledged makes the kernel end a connection whose peer acknowledges
-// nothing for so long. Otherwise it tries again after pauses that double, up to two
-// minutes: what is written comes through that long after the network is well.
+// nothing for the given time. Otherwise the kernel retransmits after pauses that
+// double, up to two minutes, so data may arrive that long after the network has
+// recovered.
 func endUnacknowledged(socket net.Conn, after time.Duration) {
 	if raw := rawConn(bare(socket)); raw != nil {
 		_ = raw.Control(func(fd uintptr) {

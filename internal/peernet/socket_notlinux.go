@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// endUnacknowledged is left to the system's own limits.
+// endUnacknowledged does nothing: the system's own limits apply.
 func endUnacknowledged(net.Conn, time.Duration) {}

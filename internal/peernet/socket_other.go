@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// rawConn is nil: sockets are written to by their own Write alone.
+// rawConn returns nil: on this system sockets are written only by their own Write.
 func rawConn(net.Conn) syscall.RawConn { return nil }
 
 func writeSocket(uintptr, []byte) int { return 0 }

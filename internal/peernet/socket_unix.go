@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// rawConn gives a socket to be written to without waiting, nil if it has none:
-// one of TLS must go through its own Write.
+// rawConn returns the raw connection for writes that do not wait, or nil: a TLS
+// connection must use its own Write.
 func rawConn(socket net.Conn) syscall.RawConn {
 	s, ok := socket.(syscall.Conn)
 	if !ok {
@@ -21,8 +21,8 @@ func rawConn(socket net.Conn) syscall.RawConn {
 	return raw
 }
 
-// writeSocket writes what the socket takes without waiting. The write of the
-// rest meets the same error.
+// writeSocket writes what the socket takes without waiting. An error shows up
+// again when the rest is written.
 func writeSocket(fd uintptr, b []byte) int {
 	n, _ := syscall.Write(int(fd), b)
 	return max(n, 0)

@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// A stranger may speak as a learner does, as often as it likes: from one host so
-// many links come in and no more, and a learner on another is let in.
+// A stranger may act as a learner as often as it likes. The number of links from
+// one host is limited, so a learner on another host is accepted.
 func TestStrangersOfOneHostKeepNoLearnerOut(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, nil)
@@ -40,7 +40,7 @@ func TestStrangersOfOneHostKeepNoLearnerOut(t *testing.T) {
 }
 
 // A stranger takes no more memory than a hello needs, however long the packets of learners may be, and
-// whatever its packet has that much of: data, or identities.
+// whether its packet is long because of data or of identities.
 func TestStrangersBeginWithNoLongPacket(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, func(o *LinksOptions) { o.DataBytesMax, o.SilenceMax = 64<<20, time.Hour })

@@ -21,7 +21,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// certified returns a listener and a dialer of TLS with one certificate.
+// certified returns a TLS listener and dialer with one certificate.
 func certified(t *testing.T) (func() net.Listener, DialFunc) {
 	t.Helper()
 	own, pool := certificate(t)
@@ -29,7 +29,7 @@ func certified(t *testing.T) (func() net.Listener, DialFunc) {
 	return func() net.Listener { return tls.NewListener(listen(t, "127.0.0.1:0"), config) }, (&tls.Dialer{Config: config}).DialContext
 }
 
-// certificate returns one, and who has signed it.
+// certificate returns a certificate and its authority.
 func certificate(t *testing.T) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -73,8 +73,8 @@ func TestLinksOverTLS(t *testing.T) {
 	leader.next("down")
 }
 
-// A server whose certificate another one refuses says so in its own log, whichever number is larger: over TLS 1.3 it
-// learns of that when it is done with the handshake.
+// A server whose certificate is refused by another logs this, whichever number is larger. With TLS 1.3 it
+// learns of the refusal only after its side of the handshake is complete.
 func TestServerWhoseCertificateIsRefusedSaysSo(t *testing.T) {
 	for _, peer := range []quorum.ID{1, 3} {
 		t.Run(fmt.Sprint(peer), func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestVotesOverTLS(t *testing.T) {
 	small.receives(t, 2, 2)
 }
 
-// garbage says something else than TLS.
+// garbage sends something that is not TLS.
 func garbage(t *testing.T, a peerwire.Address) net.Conn {
 	t.Helper()
 	socket := dialRaw(t, a)

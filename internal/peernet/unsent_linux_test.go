@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/ports"
 )
 
-// A learner on a slow network takes what it can: the kernel must say so within SilenceMax, at
-// either end of a link.
+// A learner on a slow network receives as fast as it can. At either end of a link the kernel
+// must show this within SilenceMax.
 func TestKernelKeepsLittleForAPeer(t *testing.T) {
 	one, other, _, _ := pair(t)
 	for _, s := range []*server{one, other} {

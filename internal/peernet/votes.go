@@ -22,29 +22,29 @@ import (
 type VotesOptions struct {
 	ID       quorum.ID // peerwire.NoID: an observer without a number
 	Listener net.Listener
-	// Advertise is where this server's election port can be dialed. Without
-	// one the peers go by their configuration.
+	// Advertise is where this server's election port can be dialed. If it is
+	// empty, peers use the address in their configuration.
 	Advertise []peerwire.Address
-	// Addresses tells where a peer's election port is, in the configuration in
-	// force and in the proposed one. A server without an address is a stranger.
-	// It is called by any goroutine, and must not call Votes.
+	// Addresses returns the addresses of a peer's election port, in the
+	// configuration in force and in the proposed one. A server without an
+	// address is a stranger. Any goroutine may call it; it must not call Votes.
 	Addresses func(quorum.ID) []peerwire.Address
 	// Receive takes a notification. Each connection's goroutine calls it, and
-	// reads no further meanwhile. It may call Send, not Close.
+	// reads nothing meanwhile. It may call Send, but not Close.
 	Receive func(from quorum.ID, n fle.Notification)
-	// ConnectTimeout is how long a connection may take to be opened, to say who
-	// it is, and to take a message (cnxTimeout). 0: 5 s.
+	// ConnectTimeout is how long a connection may take to open, to introduce
+	// itself, and to take a message (cnxTimeout). 0: 5 s.
 	ConnectTimeout time.Duration
-	Dial           DialFunc     // nil: that of package names
+	Dial           DialFunc     // nil: package names' dialer
 	Proofs         *Proofs      // nil: servers prove nothing
-	Hosts          HostsOf      // nil: anybody acts as any server
+	Hosts          HostsOf      // nil: anybody may act as any server
 	Logger         *slog.Logger // nil: slog.Default
 }
 
-// Votes carries the notifications of elections. Strangers, servers that are not
-// in the configuration, are received and answered, for one that joins must learn
-// who leads; but none is dialed unless it dialed first, said where it listens and
-// has the smaller number, when the protocol asks for it.
+// Votes carries the notifications of elections. Strangers, which are servers
+// outside the configuration, are received and answered, because a joining server
+// must learn who leads. A stranger is dialed only if it dialed first, said where
+// it listens, and has the smaller number, as the protocol requires.
 //
 // All methods may be called by any goroutine.
 type Votes struct {
@@ -55,40 +55,41 @@ type Votes struct {
 	done   context.Context
 	end    context.CancelFunc
 
-	accepted int64 // connections so far; of the goroutine that accepts
+	accepted int64 // connections so far; used only by the goroutine that accepts
 	refused  refused
 
 	mu struct {
 		sync.Mutex
 		closed    bool
-		initial   []byte // what this server says first on a connection
+		initial   []byte // the initial message of this server
 		peers     map[quorum.ID]*votePeer
-		strangers []*votePeer // those of peers that have no address, oldest first
-		unnamed   quorum.ID   // given last to an observer without a number
+		strangers []*votePeer // peers without an address, oldest first
+		unnamed   quorum.ID   // the last number assigned to an observer without one
 	}
 }
 
-// votePeer is what is known of one server and waits for it. It is guarded by
-// Votes.mu.
+// votePeer is what is known about one server and what waits for it. It is
+// guarded by Votes.mu.
 type votePeer struct {
 	id         quorum.ID
 	addresses  []peerwire.Address // of the configuration; none: a stranger
-	advertised []peerwire.Address // where it said it listens, as far as that leads to it
+	advertised []peerwire.Address // where it said it listens, as far as that can be dialed from here
 	conn       *voteConn          // nil: not connected
 	unsent     []byte             // the newest frame, until a writer takes it
-	sent       time.Time          // when one took it last
+	sent       time.Time          // when a writer last took a frame
 	untold     bool               // this server has moved since the connection began
 	last       []byte             // the frame that a writer took last
-	// place is that of the newest connection it opened among all accepted.
-	// Their goroutines may come in another order, and the older one, which the
-	// peer has closed, must not replace the newer one.
+	// place is the position, among all accepted connections, of the newest one
+	// that the peer opened. Their goroutines may run in another order, and an
+	// older connection, which the peer has closed, must not replace the newer
+	// one.
 	place int64
 
 	next    approach
-	dialing bool // a goroutine tries to connect, one at most
-	gone    bool // not in Votes.mu.peers any more
+	dialing bool // a goroutine is trying to connect; there is at most one
+	gone    bool // no longer in Votes.mu.peers
 	wake    chan struct{}
-	abandon context.CancelFunc // ends the attempt under way; nil: there is none
+	abandon context.CancelFunc // ends the current attempt; nil: there is none
 
 	receiving sync.Mutex // not guarded by Votes.mu: held while Receive lasts
 }
@@ -97,7 +98,7 @@ type votePeer struct {
 // place of the oldest.
 const strangersMax = 64
 
-// NewVotes begins to listen.
+// NewVotes returns Votes that accept connections.
 func NewVotes(o VotesOptions) (*Votes, error) {
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 5*time.Second)
 	o.Logger = cmp.Or(o.Logger, slog.Default())
@@ -119,8 +120,8 @@ func NewVotes(o VotesOptions) (*Votes, error) {
 	return v, nil
 }
 
-// Advertise changes where this server says, from the next connection on, that its election
-// port can be dialed.
+// Advertise changes the addresses of the election port that this server advertises on
+// later connections.
 func (v *Votes) Advertise(addresses []peerwire.Address) error {
 	initial, err := appendInitial(peerwire.Initial{Server: v.o.ID, Addresses: addresses})
 	if err != nil {
@@ -136,9 +137,9 @@ func (v *Votes) Advertise(addresses []peerwire.Address) error {
 	return nil
 }
 
-// sayAgain has the newest message said again to those that are away: they cannot know where to
-// dial when they are back. One that is connected may be away as well, see lost. Called with mu
-// held.
+// sayAgain sends the newest message again to peers that are away: when they are back they
+// cannot know where to dial. A peer with a connection may be away as well, see lost. Called
+// with mu held.
 func (v *Votes) sayAgain() {
 	for _, p := range v.mu.peers {
 		switch {
@@ -151,10 +152,10 @@ func (v *Votes) sayAgain() {
 	}
 }
 
-// Send makes n the message that waits for a server, in the place of an older
-// one that has not left yet, and sees to it that a connection exists: as long as
-// it waits, the server is dialed. It never blocks. What goes to this server
-// itself or to a stranger that is not connected is dropped.
+// Send makes n the message that waits for a server, and replaces an older one
+// that is not sent yet. While a message waits, the server is dialed if there is
+// no connection. Send never blocks. Messages to this server itself, or to a
+// stranger that is not connected, are dropped.
 func (v *Votes) Send(to quorum.ID, n fle.Notification) {
 	if to == v.o.ID {
 		return
@@ -171,8 +172,8 @@ func (v *Votes) Send(to quorum.ID, n fle.Notification) {
 	v.push(p)
 }
 
-// Reconfigured drops the connections to servers whose address is not what it
-// was, or one that left. Call it when Addresses tells something new.
+// Reconfigured closes the connections to servers whose address changed or that
+// left. Call it when the result of Addresses has changed.
 func (v *Votes) Reconfigured() {
 	for _, id := range v.ids() {
 		addresses := v.o.Addresses(id)
@@ -184,8 +185,8 @@ func (v *Votes) Reconfigured() {
 	}
 }
 
-// Close ends all connections, with what waits for them. It must not be called by
-// Receive.
+// Close ends all connections and drops waiting messages. Receive must not call
+// it.
 func (v *Votes) Close() {
 	v.mu.Lock()
 	v.mu.closed = true
@@ -209,8 +210,8 @@ func (v *Votes) ids() []quorum.ID {
 	return ids
 }
 
-// meet returns the peer of a number; an observer without one is new each time.
-// Called with mu held.
+// meet returns the peer with a number; an observer without a number is a new
+// peer each time. Called with mu held.
 func (v *Votes) meet(id quorum.ID, addresses []peerwire.Address) *votePeer {
 	if id == peerwire.NoID {
 		v.mu.unnamed--
@@ -228,7 +229,7 @@ func (v *Votes) meet(id quorum.ID, addresses []peerwire.Address) *votePeer {
 	return p
 }
 
-// enroll begins to know a server. Called with mu held.
+// enroll adds a server to the known peers. Called with mu held.
 func (v *Votes) enroll(id quorum.ID, addresses []peerwire.Address) *votePeer {
 	p := &votePeer{id: id, addresses: addresses, wake: make(chan struct{}, 1)}
 	v.mu.peers[id] = p
@@ -241,7 +242,7 @@ func (v *Votes) enroll(id quorum.ID, addresses []peerwire.Address) *votePeer {
 	return p
 }
 
-// forget ends all that has to do with a server. Called with mu held.
+// forget removes a server, with its connection and its dial attempt. Called with mu held.
 func (v *Votes) forget(p *votePeer) {
 	p.gone = true
 	p.disconnect()
@@ -250,12 +251,12 @@ func (v *Votes) forget(p *votePeer) {
 	v.estranged(p)
 }
 
-// estranged takes p out of the list of strangers. Called with mu held.
+// estranged removes p from the list of strangers. Called with mu held.
 func (v *Votes) estranged(p *votePeer) {
 	v.mu.strangers = slices.DeleteFunc(v.mu.strangers, func(q *votePeer) bool { return q == p })
 }
 
-// moved makes p go by what the configuration has become. Called with mu held.
+// moved applies the addresses of a changed configuration to p. Called with mu held.
 func (v *Votes) moved(p *votePeer, addresses []peerwire.Address) {
 	switch {
 	case len(addresses) == 0:
@@ -272,7 +273,7 @@ func (v *Votes) moved(p *votePeer, addresses []peerwire.Address) {
 	v.push(p)
 }
 
-// push has what waits for p sent. Called with mu held.
+// push makes sure that what waits for p is sent. Called with mu held.
 func (v *Votes) push(p *votePeer) {
 	if v.mu.closed || p.gone {
 		return
@@ -300,7 +301,7 @@ func (p *votePeer) disconnect() {
 	}
 }
 
-// stopDialing ends the attempt under way. Called with mu held.
+// stopDialing ends the current attempt. Called with mu held.
 func (p *votePeer) stopDialing() {
 	if p.abandon != nil {
 		p.abandon()
@@ -308,7 +309,7 @@ func (p *votePeer) stopDialing() {
 	poke(p.wake)
 }
 
-// poke leaves a token in a channel that holds one.
+// poke puts a token into a channel of capacity one.
 func poke(c chan<- struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -2,14 +2,13 @@ package peernet
 
 import "time"
 
-// approach is how the next connection to a peer comes about: when, for what, and at which of the
-// two places where the peer may be, that of the configuration and the one it advertised. It is
-// guarded by Votes.mu.
+// approach decides how to make the next connection to a peer: when, why, and at which of two
+// places, the configured address or the one that the peer advertised. It is guarded by Votes.mu.
 type approach struct {
 	called    bool      // the peer dialed, and waits to be dialed back
-	answers   bool      // the attempt under way is for that
-	failed    bool      // the last attempt came to nothing, or nobody spoke on what came of it
-	elsewhere bool      // that attempt was at what the peer advertised
+	answers   bool      // the current attempt is to dial it back
+	failed    bool      // the last attempt failed, or the peer did not speak on its connection
+	elsewhere bool      // that attempt used the advertised address
 	patient   time.Time // until then it is not dialed, unless it called
 	pause     time.Duration
 }
@@ -19,30 +18,30 @@ func (a *approach) due(now time.Time) bool {
 	return a.called || !now.Before(a.patient)
 }
 
-// begin begins an attempt, and reports whether it goes to what the peer advertised. One that has
+// begin begins an attempt, and reports whether it uses the advertised address. A peer that has
 // not learned of a reconfig, or whose file has other addresses, is not where the configuration
-// says, but may say where it is. So the two places take turns for as long as attempts fail.
+// says, but may advertise where it is. So the two places take turns as long as attempts fail.
 func (a *approach) begin(advertised bool) (elsewhere bool) {
 	a.elsewhere = a.failed && !a.elsewhere && advertised
 	a.called, a.answers, a.failed = false, a.called, false
 	return a.elsewhere
 }
 
-// fail ends an attempt that came to nothing. The peer still waits to be dialed back if it has a
-// connection: that takes no vote to one that knows of none.
+// fail ends a failed attempt. If there is a connection, the peer still has to be dialed back:
+// it does not know about that connection, so no vote reaches it there.
 func (a *approach) fail(connected bool) {
 	a.failed = true
 	a.called = a.called || a.answers && connected
 }
 
-// connected ends the search: there is a connection, no matter who made it.
+// connected ends the search, because there is a connection, no matter who made it.
 func (a *approach) connected() {
 	a.called, a.failed = false, false
 }
 
-// rest puts off the next attempt after a connection that has ended. The peer may have ended it to
-// dial itself. If it has said nothing on it, there may be no server behind the address but a proxy
-// that takes any connection, or it is elsewhere: each time the pause is twice as long.
+// rest delays the next attempt after a connection has ended. The peer may have ended it to dial
+// itself. If it sent nothing, there may be only a proxy behind the address that accepts any
+// connection, or the peer may be elsewhere; then the pause doubles each time.
 func (a *approach) rest(spoke bool, now time.Time) {
 	a.pause = min(max(2*a.pause, pauseMin), pauseMax)
 	if spoke {

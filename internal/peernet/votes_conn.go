@@ -27,8 +27,8 @@ type voteConn struct {
 	done   context.Context
 	end    context.CancelFunc
 	spoke  atomic.Bool // the peer has sent something on it
-	answer bool        // to a peer that had dialed
-	dialed string      // the host for which its other end speaks; "": it has dialed
+	answer bool        // opened to dial back a peer that had dialed
+	dialed string      // the host that was dialed; "": the other end has dialed
 }
 
 func (c *voteConn) close() {
@@ -36,7 +36,7 @@ func (c *voteConn) close() {
 	bare(c.socket).Close()
 }
 
-// welcome takes a connection in until it has said who it is.
+// welcome accepts a connection and reads who the other end is.
 func (v *Votes) welcome(socket net.Conn) {
 	if !v.lobby.Enter(bare(socket)) {
 		socket.Close()
@@ -64,8 +64,9 @@ func (v *Votes) welcome(socket net.Conn) {
 	}()
 }
 
-// turnedAway logs a connection that came to nothing. One that says nothing may be a check
-// whether the port is open, and one that came too late is of a peer that has a better one.
+// turnedAway logs a failed connection. It logs at debug level if nothing was sent,
+// which may be a check whether the port is open, or if the connection came too late,
+// because its peer has a better one.
 func (v *Votes) turnedAway(socket net.Conn, err error) {
 	silent := []error{io.EOF, syscall.ECONNRESET, errStale, errClosed, errJudgedBefore, net.ErrClosed}
 	if slices.ContainsFunc(silent, func(one error) bool { return errors.Is(err, one) }) {
@@ -87,9 +88,9 @@ var (
 	errJudgedBefore = errors.New("peernet: the configuration has changed since the peer was checked; it connects again")
 )
 
-// introduced does what the verdict on a connection says, which has its place
-// among those accepted. The connection is kept or closed, unless there is an
-// error.
+// introduced carries out the verdict on an accepted connection; place is its
+// position among all accepted ones. The connection is kept or closed, unless
+// there is an error.
 func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) error {
 	if err := socket.SetReadDeadline(time.Time{}); err != nil {
 		return err
@@ -136,8 +137,9 @@ func (v *Votes) introduced(socket net.Conn, in peerwire.Initial, place int64) er
 	return nil
 }
 
-// from returns what a peer advertises as it leads there from here: what means the peer's
-// own machine, such as localhost, becomes where its connection came from.
+// from returns the addresses that a peer advertises in a form that can be dialed from
+// here: an address that means the peer's own machine, such as localhost, is replaced by
+// the source of its connection.
 func from(remote net.Addr, advertised []peerwire.Address) []peerwire.Address {
 	host, _, err := net.SplitHostPort(remote.String())
 	if err != nil {
@@ -152,13 +154,13 @@ func from(remote net.Addr, advertised []peerwire.Address) []peerwire.Address {
 	return advertised
 }
 
-// callBack dials a peer that dialed. Most often it has lost its end of the connection that
-// there is, or does not know of it yet: that one stays until the new one takes its place. If it
-// ended now, a peer that has learned of it meanwhile would dial again, and be called back again,
-// for ever where it takes time to open a connection. Called with mu held.
+// callBack dials a peer that dialed. In most cases the peer has lost its end of the existing
+// connection, or does not know about it yet. That connection stays until the new one replaces
+// it. If it were closed now, a peer that has learned about it meanwhile would dial again and be
+// called back again, for ever if opening a connection takes time. Called with mu held.
 func (v *Votes) callBack(p *votePeer) {
 	if p.conn != nil && p.conn.answer && !p.conn.spoke.Load() {
-		p.next.failed = true // it dials again, and is not where it was dialed back
+		p.next.failed = true // it dials again, so it is not where it was dialed back
 	}
 	if len(p.addresses) == 0 && len(p.advertised) == 0 {
 		p.disconnect()
@@ -172,9 +174,8 @@ func (v *Votes) callBack(p *votePeer) {
 	v.push(p)
 }
 
-// adopt makes a connection that of p. It begins with the newest message, be it
-// one that was sent before (peernet-N2). Of one that was dialed the host is given. Called with mu
-// held.
+// adopt makes a connection the connection of p. It begins with the newest message, even if that
+// was sent before (peernet-N2). dialed is the host if this server dialed. Called with mu held.
 func (v *Votes) adopt(p *votePeer, socket net.Conn, dialed string) {
 	p.disconnect()
 	endUnacknowledged(socket, v.o.ConnectTimeout)
@@ -183,8 +184,8 @@ func (v *Votes) adopt(p *votePeer, socket net.Conn, dialed string) {
 	p.conn, p.untold = c, false
 	p.next.connected()
 	if p.abandon != nil && peerwire.Connected(v.o.ID, p.id) == peerwire.CloseAndWait {
-		// If it said now who this server is, the peer would dial back in vain, and if it is one of
-		// Apache's end this connection before that.
+		// If the attempt introduced this server now, the peer would dial back in vain, and a
+		// server of Apache's would end this connection first.
 		p.abandon()
 	}
 	if p.unsent == nil {
@@ -196,7 +197,7 @@ func (v *Votes) adopt(p *votePeer, socket net.Conn, dialed string) {
 	go v.write(c)
 }
 
-// write sends what waits for the peer until the connection ends.
+// write sends waiting messages to the peer until the connection ends.
 func (v *Votes) write(c *voteConn) {
 	defer v.tasks.Done()
 	for {
@@ -217,7 +218,7 @@ func (v *Votes) write(c *voteConn) {
 	}
 }
 
-// take returns what the connection is to send, nil if there is nothing.
+// take returns the frame that the connection is to send, nil if there is none.
 func (v *Votes) take(c *voteConn) []byte {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -229,8 +230,8 @@ func (v *Votes) take(c *voteConn) []byte {
 	return p.last
 }
 
-// read hands over what comes until the connection ends. It may be silent for as
-// long as it likes.
+// read hands over notifications until the connection ends. The peer may be
+// silent for any time.
 func (v *Votes) read(c *voteConn) {
 	defer v.tasks.Done()
 	defer v.lost(c, false)
@@ -259,8 +260,9 @@ func (v *Votes) read(c *voteConn) {
 	}
 }
 
-// receive hands a notification over, unless the connection was replaced: what the
-// new one says is newer, and must not be overtaken by what the old one said.
+// receive hands a notification over, unless the connection was replaced:
+// notifications from the new connection are newer, and must not be overtaken by
+// those from the old one.
 func (v *Votes) receive(c *voteConn, n fle.Notification) bool {
 	c.peer.receiving.Lock()
 	defer c.peer.receiving.Unlock()
@@ -272,14 +274,14 @@ func (v *Votes) receive(c *voteConn, n fle.Notification) bool {
 	return true
 }
 
-// lostWithin is how long the newest message may be on its way: one that was written
-// longer ago is not sent again when its connection is lost. A server that still looks
-// for a leader has sent a newer one by then.
+// lostWithin is how long the newest message may count as undelivered: a message that
+// was written longer ago is not sent again when its connection is lost. A server that
+// is still looking has sent a newer one by then.
 const lostWithin = time.Minute
 
-// lost ends a connection. The newest message may not have been delivered, and is
-// to be sent again: the kernel takes a small one at once, and it is the reader
-// that learns that it has not arrived.
+// lost ends a connection. The newest message may not have been delivered and is
+// sent again: the kernel accepts a small message at once, and only the reader
+// learns that it has not arrived.
 func (v *Votes) lost(c *voteConn, sending bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -316,7 +318,7 @@ func readInitial(r io.Reader) (peerwire.Initial, error) {
 	}
 }
 
-// frameStep is how much memory a frame takes before its bytes have come.
+// frameStep is how much memory a frame gets before its bytes have arrived.
 const frameStep = 16 << 10
 
 // readFrame reads a frame into buffer, without its length.
@@ -336,8 +338,8 @@ func readFrame(r *bufio.Reader, buffer []byte) ([]byte, error) {
 	return buffer, err
 }
 
-// appendInitial makes the initial message; without an address it takes the form
-// of ZooKeeper 3.4, which is the number alone.
+// appendInitial builds the initial message. Without an address it uses the form
+// of ZooKeeper 3.4, which is only the number.
 func appendInitial(in peerwire.Initial) ([]byte, error) {
 	if len(in.Addresses) == 0 {
 		return jute.AppendLong(nil, int64(in.Server)), nil

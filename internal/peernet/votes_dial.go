@@ -11,12 +11,12 @@ import (
 	"github.com/conclave-project/conclave/internal/peerwire"
 )
 
-// callBackMin is how long a peer of a larger number, which was told that there
-// is something for it, has to dial back until it is told again.
+// callBackMin is how long a peer with a larger number, which was asked to dial
+// back, has to do so before it is asked again.
 const callBackMin = 500 * time.Millisecond
 
-// dial connects to p, again and again as long as something waits for it. It ends
-// when p is connected, no matter by whom.
+// dial connects to p, repeatedly as long as something waits for it. It ends when
+// p is connected, no matter who connected.
 func (v *Votes) dial(p *votePeer) {
 	defer v.tasks.Done()
 	pause := pauseMin
@@ -30,7 +30,7 @@ func (v *Votes) dial(p *votePeer) {
 		pause = min(2*pause, pauseMax)
 		if len(addresses) > 0 {
 			verdict, err := v.connect(ctx, p, addresses)
-			failed = err != nil && (verdict == peerwire.Keep || !v.connected(p)) // else it was needless, see adopt
+			failed = err != nil && (verdict == peerwire.Keep || !v.connected(p)) // otherwise the attempt was needless, see adopt
 			switch {
 			case err == nil && verdict == peerwire.CloseAndWait:
 				wait = max(wait, callBackMin)
@@ -52,11 +52,11 @@ func (v *Votes) dial(p *votePeer) {
 	}
 }
 
-// failures tell which failure of a series is worth a line in the log: one for each reason, once a
+// failures decides which failures of a series are logged: one line for each reason, once a
 // minute.
 type failures map[string]time.Time
 
-// reasonsMax bounds the reasons that are known at a time.
+// reasonsMax limits how many reasons are remembered.
 const reasonsMax = 16
 
 func (f failures) news(err error, now time.Time) bool {
@@ -71,7 +71,8 @@ func (f failures) news(err error, now time.Time) bool {
 	return true
 }
 
-// reasonOf is the text of an error without its numbers: ports of this side, which change.
+// reasonOf returns the text of an error without numbers, because those are local ports, which
+// change.
 func reasonOf(err error) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {
@@ -81,9 +82,9 @@ func reasonOf(err error) string {
 	}, err.Error())
 }
 
-// attempt begins an attempt to connect: its context and where to go, nowhere if
-// the peer is to be given time first. False: there is no reason any more, and
-// the goroutine is to end.
+// attempt begins an attempt to connect. It returns the context and the
+// addresses, none if the peer is to be given time first. It returns false if
+// there is no reason to connect any more, so the goroutine ends.
 func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool) {
 	addresses := v.o.Addresses(p.id)
 	v.mu.Lock()
@@ -95,7 +96,7 @@ func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool)
 		}
 		return nil, nil, false
 	}
-	select { // a token from before this attempt is served by it
+	select { // this attempt also serves an older token
 	case <-p.wake:
 	default:
 	}
@@ -113,8 +114,8 @@ func (v *Votes) attempt(p *votePeer) (context.Context, []peerwire.Address, bool)
 	return ctx, p.addresses, true
 }
 
-// connect opens a connection, says who this server is, and does what the
-// verdict says.
+// connect opens a connection, introduces this server, and carries out the
+// verdict.
 func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.Address) (peerwire.Verdict, error) {
 	verdict := peerwire.Connected(v.o.ID, p.id)
 	socket, at, err := v.dialer.first(ctx, addresses)
@@ -140,8 +141,8 @@ func (v *Votes) connect(ctx context.Context, p *votePeer, addresses []peerwire.A
 	return verdict, nil
 }
 
-// refusal waits until a peer ends a connection over TLS, and returns why if it does not take this server's certificate: with
-// TLS 1.3 it looks at that when this side is done.
+// refusal waits until a peer ends a TLS connection, and returns the reason if it refused this server's
+// certificate. With TLS 1.3 the peer checks the certificate only after this side's handshake is complete.
 func (v *Votes) refusal(ctx context.Context, socket net.Conn) error {
 	if bare(socket) == socket {
 		return nil
@@ -154,7 +155,7 @@ func (v *Votes) refusal(ctx context.Context, socket net.Conn) error {
 	return nil
 }
 
-// isRefusal reports whether an error is what the other end of TLS has said.
+// isRefusal reports whether an error is a TLS alert from the other end.
 func isRefusal(err error) bool {
 	var said *net.OpError
 	return errors.As(err, &said) && said.Op == "remote error"
@@ -167,7 +168,7 @@ func (v *Votes) connected(p *votePeer) bool {
 	return p.conn != nil
 }
 
-// proved proves who this server is, unless the attempt ends before.
+// proved proves this server's identity, unless the attempt ends first.
 func (v *Votes) proved(ctx context.Context, socket net.Conn, at peerwire.Address) error {
 	defer context.AfterFunc(ctx, func() { bare(socket).Close() })()
 	if err := v.o.Proofs.dialed(socket, at.Host); err != nil {
@@ -176,8 +177,8 @@ func (v *Votes) proved(ctx context.Context, socket net.Conn, at peerwire.Address
 	return socket.SetReadDeadline(time.Time{})
 }
 
-// adoptFor makes a connection to a host that was dialed that of p, unless p was forgotten
-// or sent elsewhere meanwhile.
+// adoptFor adopts a connection to a dialed host for p, unless p was forgotten or moved
+// meanwhile.
 func (v *Votes) adoptFor(ctx context.Context, p *votePeer, socket net.Conn, host string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// book is where the servers of a test are.
+// book holds the addresses of the servers of a test.
 type book struct {
 	mu        sync.Mutex
 	addresses map[quorum.ID][]peerwire.Address
@@ -52,7 +52,7 @@ type participant struct {
 	notices chan notice
 }
 
-// startParticipant opens an election port, and writes it down in the book.
+// startParticipant opens an election port and enters it in the book.
 func startParticipant(t testing.TB, id quorum.ID, b *book, change func(*VotesOptions)) *participant {
 	t.Helper()
 	v := newParticipant(t, id, listen(t, "127.0.0.1:0"), b, change)
@@ -75,7 +75,7 @@ func newParticipant(t testing.TB, id quorum.ID, l net.Listener, b *book, change 
 	return v
 }
 
-// notification is a notification that can be told from others by its round.
+// notification returns a notification that is identified by its round.
 func notification(leader quorum.ID, round int64) fle.Notification {
 	return fle.Notification{Vote: fle.Vote{Leader: leader, Zxid: 0x100000001, Epoch: 1}, Round: round}
 }
@@ -105,7 +105,7 @@ func (v *participant) connections() map[quorum.ID]net.Conn {
 	return m
 }
 
-// paired reports whether each pair has one connection, and both the same.
+// paired reports whether each pair has exactly one connection, the same at both ends.
 func paired(participants []*participant) bool {
 	for _, v := range participants {
 		sockets := v.connections()
@@ -227,7 +227,7 @@ func TestRestartedPeerIsTalkedToAgain(t *testing.T) {
 	}
 }
 
-// rawPeer is one that speaks by hand.
+// rawPeer is a peer driven by the test.
 type rawPeer struct {
 	t testing.TB
 	*net.TCPConn
@@ -295,7 +295,7 @@ func TestSmallerNumberIsDialedBack(t *testing.T) {
 		advertised := addressOf(l)
 		if known {
 			b.set(3, advertised)
-			advertised = nobody // the configuration knows better
+			advertised = nobody // the configured address is the right one
 		}
 		ends(t, dialParticipant(t, v, 3, advertised))
 		socket, err := l.Accept()
@@ -317,8 +317,8 @@ func TestSmallerNumberIsDialedBack(t *testing.T) {
 	}
 }
 
-// A server that has not learned of a reconfig is not where the configuration says that it
-// is, and says where it is when it dials (review 25, F5). It may take itself for localhost.
+// A server that has not learned of a reconfig is not where the configuration says, but
+// advertises where it is when it dials (review 25, F5). It may advertise localhost.
 func TestSmallerNumberIsDialedBackWhereItSaysThatItIs(t *testing.T) {
 	leavesNothing(t)
 	for _, host := range []string{"127.0.0.1", "localhost"} {
@@ -369,7 +369,7 @@ func TestStrangersAreReceivedAndAnsweredButNotDialed(t *testing.T) {
 	joiner.Close()
 	awaittest.Until(t, "nothing of the stranger", func() bool { return len(v.ids()) == 0 })
 	v.Send(8, notification(5, 4))
-	ends(t, dialParticipant(t, v, 4)) // says no address
+	ends(t, dialParticipant(t, v, 4)) // advertises no address
 	none(t, "a stranger was dialed", dials)
 
 	// Of the smaller number it must be, once.
@@ -457,7 +457,7 @@ func TestConnectionThatDoesNotSayWhoItIsEnds(t *testing.T) {
 	ends(t, socket)
 }
 
-// initials are first bytes that lead to the end of the connection.
+// initials are first bytes after which the connection is closed.
 var initials = map[string]string{
 	"a client":            "\x00\x00\x00\x2d\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x75\x30",
 	"http":                "GET / HTTP/1.1\r\nHost: conclave\r\n\r\n",
@@ -594,7 +594,7 @@ func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 		b, all := newBook(), pipes{}
 		change := func(o *VotesOptions) { o.Dial, o.ConnectTimeout = all.dial, 5*time.Second }
 		port := all.listen(5)
-		v := newParticipant(t, 5, port, b, change) // the larger number dials, and is not dialed back
+		v := newParticipant(t, 5, port, b, change) // the larger number dials and is not dialed back
 		b.set(5, v.address)
 		says, err := appendInitial(peerwire.Initial{Server: 9, Addresses: []peerwire.Address{{Host: "deaf", Port: 9}}})
 		must(t, err)
@@ -619,7 +619,7 @@ func TestPeerThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// A round trip from nothing: both listen, neither is connected.
+// A round trip without connections: both servers listen, neither is connected.
 func BenchmarkFirstVoteAndAnswer(b *testing.B) {
 	for b.Loop() {
 		book := newBook()

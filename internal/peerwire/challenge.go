@@ -2,8 +2,9 @@ package peerwire
 
 import "github.com/conclave-project/conclave/internal/quorum"
 
-// Verdict is what becomes of a connection to an election port. Of two servers
-// that dial each other, the connection of the larger number survives.
+// Verdict says what to do with a connection to an election port. When two
+// servers dial each other, the connection that the server with the larger
+// number opened survives.
 type Verdict uint8
 
 // The verdicts.
@@ -13,11 +14,11 @@ const (
 	// CloseAndDial ends it, and an older one with the same peer: this server
 	// has the larger number and dials the peer itself.
 	CloseAndDial
-	// CloseAndWait ends it after the initial message is written: the peer
-	// dials back. It is no failure.
+	// CloseAndWait ends it after the initial message is written: the peer dials
+	// back. This is not a failure.
 	CloseAndWait
-	// SameNumber ends it: two servers have one number, and the operator has to
-	// learn of it.
+	// SameNumber ends it: two servers have the same number, and the operator
+	// has to be told.
 	SameNumber
 )
 
@@ -32,8 +33,8 @@ func Accepted(own, peer quorum.ID) Verdict {
 	return Keep
 }
 
-// Connected returns the verdict on a connection that this server opened, once
-// its initial message is written.
+// Connected returns the verdict on a connection that this server opened, after
+// its initial message was written.
 func Connected(own, peer quorum.ID) Verdict {
 	switch {
 	case peer == own:

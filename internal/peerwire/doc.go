@@ -1,12 +1,11 @@
-// Package peerwire holds the bytes between servers, on both of a server's
-// ports for its peers, in both directions.
+// Package peerwire encodes and decodes what servers send each other, on the
+// election port and on the quorum port, in both directions.
 //
-// On the election port go an initial message (initial.go), which of two crossing
-// connections survives (challenge.go), and frames with notifications
-// (notification.go). On the quorum port go packets (packet.go), one after the
-// other without a frame; before both may go proofs of who a server is (proof.go); what a packet carries is a message of package zab, in
-// the forms of message.go. In go byte slices, out come values, and the other
-// way round. What always holds:
+// A connection to the election port carries an initial message (initial.go), then frames with notifications
+// (notification.go); challenge.go decides which of two crossing connections survives. A connection to the
+// quorum port carries packets (packet.go), one after the other without a frame. Each packet is a message of
+// package zab, encoded by message.go. On both ports, proofs of a server's identity (proof.go) may come first.
+// What always holds:
 //
 //	peerwire-P1  Nothing here panics or takes memory beyond a small multiple of
 //	             its input.

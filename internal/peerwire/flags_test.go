@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// What says that a link is cumulative comes after the fields that Apache's servers read. Anything
-// else there, and less than all of it, says nothing.
+// The flag of a cumulative link comes after the fields that Apache's servers read. Other bytes
+// there, or only a part of the flag's bytes, mean nothing.
 func TestFlagsComeAfterTheFieldsOfOthers(t *testing.T) {
 	hello := zab.Message{Kind: zab.KindFollowerInfo, Zxid: 1 << 32, Hello: zab.Hello{Server: 3, ConfigVersion: 7, Cumulative: true}}
 	info := zab.Message{Kind: zab.KindLeaderInfo, Zxid: 2 << 32, Cumulative: true}
@@ -38,7 +38,7 @@ func TestFlagsComeAfterTheFieldsOfOthers(t *testing.T) {
 	}
 }
 
-// Whom a learner means comes after the flags, if all of it is there.
+// The leader that a learner means comes after the flags, and counts only if it is complete.
 func TestLearnerNamesTheServerThatItMeans(t *testing.T) {
 	const learner, flags = "0000000000000003" + "00010000" + "0000000000000007", "436e636c" + "00000002"
 	const life = "0000000000000005"

@@ -45,7 +45,7 @@ func FuzzNotification(f *testing.F) {
 			return
 		}
 		if len(n.Config)+2*len(n.Proposed)+100 > ElectionFrameMax {
-			return // something would be left out
+			return // the frame would be too long, and something would be left out
 		}
 		b := AppendNotification(nil, &n)
 		back, err := DecodeNotification(b[4:])

@@ -39,15 +39,15 @@ type Address = ensemble.Address
 // Initial is the first message of a connection to the election port.
 type Initial struct {
 	Server quorum.ID
-	// Addresses are where the sender can be dialed. Empty when it speaks the
-	// form of 3.4, or named only wildcards: then the configuration knows
-	// (ZOOKEEPER-2164).
+	// Addresses are where the sender can be dialed. Empty if the sender uses
+	// the form of 3.4 or named only wildcards: then the addresses are those in
+	// the configuration (ZOOKEEPER-2164).
 	Addresses []Address
 }
 
 // AppendInitial appends an initial message. With one address it has the form
-// that every peer since 3.5 reads (ZOOKEEPER-3720); several need 3.6. It is to
-// be written at once: Apache takes it with a single read.
+// that every peer since 3.5 reads (ZOOKEEPER-3720); several need 3.6. Write it
+// in a single call: Apache reads it with a single read.
 func AppendInitial(b []byte, in Initial) ([]byte, error) {
 	texts := make([]string, len(in.Addresses))
 	for i, a := range in.Addresses {
@@ -66,13 +66,13 @@ func AppendInitial(b []byte, in Initial) ([]byte, error) {
 	return jute.AppendString(b, text), nil
 }
 
-// ErrInitial is the class of initial messages that cannot be one: the
-// connection is to be closed.
+// ErrInitial is the class of invalid initial messages: the caller closes the
+// connection.
 var ErrInitial = errors.New("peerwire: bad initial message")
 
-// InitialBytes says how much of b is the initial message. While whole is false
-// at least n bytes are needed to say more, n > len(b) and at most
-// InitialBytesMax.
+// InitialBytes returns the length of the initial message at the start of b.
+// While whole is false, it needs at least n bytes to say more, where len(b) < n
+// <= InitialBytesMax.
 func InitialBytes(b []byte) (n int, whole bool, err error) {
 	if len(b) < 8 {
 		return 8, false, nil

@@ -28,20 +28,20 @@ const SnapshotEnd = "BenWasHere"
 // not know LEADERINFO and ACKEPOCH.
 const protocolVersion = 0x10000
 
-// ErrUnknownKind says that a packet has a type that is not known here. In
-// broadcast it is ignored; in a handshake it ends the connection.
+// ErrUnknownKind says that a packet has an unknown type. Such a packet is
+// ignored during broadcast, and ends the connection during a handshake.
 var ErrUnknownKind = errors.New("peerwire: unknown type of packet")
 
-// ErrMessage is the class of packets whose data is not that of their type.
+// ErrMessage is the class of packets whose data does not fit their type.
 var ErrMessage = errors.New("peerwire: bad data in a packet")
 
 // AppendMessage appends the packet of a message. A REQUEST or REVALIDATE has zxid -1 on the
-// wire, but for one that zab.Behind has made, which is less; an UPTODATE has zxid -1 and a SYNC
-// 0, whatever m says.
+// wire, or a lower one if zab.Behind made it. An UPTODATE has zxid -1 and a SYNC 0, whatever m
+// says.
 func AppendMessage(b []byte, m *zab.Message, from Sender) []byte {
 	b = appendHead(b, int32(m.Kind), zxidSent(m))
 	if append := payloads[m.Kind].append; append != nil {
-		// The data is written in place, and its length afterwards.
+		// The data is written in place, and its length filled in afterwards.
 		start := len(b)
 		b = jute.AppendInt(b, 0)
 		b = append(b, m, from)
@@ -83,8 +83,9 @@ func isNull(m *zab.Message, from Sender) bool {
 	return false
 }
 
-// identities returns a list that is not null, but for createSession, which
-// belongs to nobody yet: Apache's leader checks ACLs with it, one by one.
+// identities returns a list that is null only for createSession, which belongs
+// to nobody yet. Otherwise it must not be null, because Apache's leader goes
+// through it to check ACLs.
 func identities(r *zab.Request) []zk.Identity {
 	if r.Identities == nil && r.Op != zk.OpCreateSession {
 		return []zk.Identity{}
@@ -107,8 +108,8 @@ func DecodeMessage(b []byte, dataMax int, from Sender) (zab.Message, error) {
 	case payloads[m.Kind].decode == nil:
 		return m, nil
 	case m.Kind == zab.KindProposal && p.Data != nil:
-		// As decodePayload, but without taking memory: it is most of what
-		// comes.
+		// The same as decodePayload, but without allocating: most messages are
+		// of this kind.
 		m.Payload = p.Data
 		return m, nil
 	}
@@ -125,13 +126,13 @@ func decodeData(m zab.Message, p Packet, dataMax int, from Sender) (zab.Message,
 	return m, nil
 }
 
-// payload is the form of one kind's data.
+// payload encodes and decodes the data of one kind.
 type payload struct {
 	append func(b []byte, m *zab.Message, from Sender) []byte
 	decode func(d *jute.Decoder, m *zab.Message, from Sender, p *Packet)
 }
 
-// payloads has the form of every kind's data; a kind without one has null.
+// payloads has an entry for every kind that has data; the other kinds send null.
 var payloads = [...]payload{
 	zab.KindRequest:           {appendRequest, decodeRequest},
 	zab.KindProposal:          {appendPayload, decodePayload},
@@ -179,14 +180,14 @@ func decodePayload(d *jute.Decoder, m *zab.Message, _ Sender, p *Packet) {
 	m.Payload = p.Data
 }
 
-// The text of a configuration; null for learners of old.
+// The text of a configuration; null for old learners.
 func decodeConfig(_ *jute.Decoder, m *zab.Message, _ Sender, p *Packet) { m.Payload = p.Data }
 
 // touchBytes is int64 session and int32 timeout in ms.
 const touchBytes = 12
 
-// A learner answers a PING with the sessions that showed life; the leader's
-// own has none.
+// A learner answers a PING with the sessions that were active; the leader's own
+// PING has none.
 func appendTouches(b []byte, m *zab.Message, _ Sender) []byte {
 	for _, touch := range m.Touches {
 		b = jute.AppendInt(jute.AppendLong(b, int64(touch.Session)), touch.TimeoutMs)
@@ -246,9 +247,9 @@ func decodeInformAndActivate(d *jute.Decoder, m *zab.Message, _ Sender, _ *Packe
 	m.Payload = d.Rest()
 }
 
-// What servers of Conclave say to each other beyond the protocol comes after LearnerInfo, and
-// after the version in LEADERINFO, where Apache's servers read nothing: int32 magic "Cncl", and
-// int32 flags, of which those that are not known count for nothing.
+// Conclave's extension of the protocol comes after LearnerInfo, and after the version in
+// LEADERINFO, where Apache's servers read nothing: int32 magic "Cncl", and int32 flags. Unknown
+// flags are ignored.
 const (
 	flagsMagic = 0x436e636c
 	cumulative = 1 // zab.Hello.Cumulative
@@ -269,7 +270,7 @@ func decodeFlags(d *jute.Decoder) int32 {
 	return d.Int()
 }
 
-// flagIf is a flag, or 0 without it.
+// flagIf returns the flag f if is, else 0.
 func flagIf(f int32, is bool) int32 {
 	if is {
 		return f
@@ -321,7 +322,7 @@ func decodeVersion(d *jute.Decoder, m *zab.Message, _ Sender, _ *Packet) {
 	m.Cumulative = decodeFlags(d)&cumulative != 0
 }
 
-// int32 current epoch, or -1 not to be counted.
+// int32 current epoch, or -1 if the learner is not to be counted.
 func appendEpoch(b []byte, m *zab.Message, _ Sender) []byte {
 	return jute.AppendInt(b, int32(m.Epoch))
 }

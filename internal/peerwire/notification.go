@@ -22,7 +22,7 @@ import (
 //	28  int64  epoch of the vote       not in the oldest form, which ends here
 //	36  int32  version                 0 in a form of exactly 40 bytes
 //	40  int32  length of the text      version 2
-//	44  bytes  configuration           after it one that is proposed, each line a comment
+//	44  bytes configuration then a proposed configuration, each line a comment
 const (
 	notificationOldest = 28
 	notificationShort  = 40
@@ -32,12 +32,12 @@ const (
 // ElectionFrameMax is the longest frame on an election port.
 const ElectionFrameMax = 512 * 1024
 
-// ErrElectionFrame is the class of frame lengths that cannot be one: the
-// connection is to be closed.
+// ErrElectionFrame is the class of invalid frame lengths: the caller closes the
+// connection.
 var ErrElectionFrame = errors.New("peerwire: bad frame length on the election port")
 
-// ErrNotification is the class of frames that are no notification. They are
-// ignored, the connection stays (ZOOKEEPER-3769).
+// ErrNotification is the class of frames that are not a notification. They are
+// ignored, and the connection stays open (ZOOKEEPER-3769).
 var ErrNotification = errors.New("peerwire: bad notification")
 
 // ElectionFrameLength reads the length of a frame from its first 4 bytes, and
@@ -55,10 +55,11 @@ func ElectionFrameLength(b []byte) (int, error) {
 	return n, nil
 }
 
-// AppendNotification appends a frame. Without a configuration it takes the form
-// of 40 bytes: a version 2 whose text cannot be parsed ends the receiver of a
-// Java server for good. It leaves out the proposed configuration, and then the
-// other, where the frame would be too long: a vote matters more.
+// AppendNotification appends a frame. Without a configuration it uses the form
+// of 40 bytes, because a version 2 whose text cannot be parsed stops the
+// receiving thread of a Java server for good. If the frame would be too long,
+// it leaves out the proposed configuration first, then the other: the vote
+// matters more.
 func AppendNotification(b []byte, n *fle.Notification) []byte {
 	length, config := notificationShort, n.Config
 	if config != "" {
@@ -78,14 +79,14 @@ func AppendNotification(b []byte, n *fle.Notification) []byte {
 	b = jute.AppendLong(b, n.Round)
 	b = jute.AppendLong(b, n.Epoch)
 	if n.Config == "" {
-		return jute.AppendInt(b, 1) // as 3.4.6; the reader looks at the length alone
+		return jute.AppendInt(b, 1) // as 3.4.6; the reader looks only at the length
 	}
 	b = jute.AppendInt(b, versionWithConfig)
 	return jute.AppendString(b, config)
 }
 
-// asComment is the text of a proposed configuration as it stands after the one
-// in force: each line a comment, which every reader of Apache's ignores.
+// asComment returns a proposed configuration in the form in which it follows
+// the one in force: each line is a comment, which Apache's servers ignore.
 func asComment(text string) string {
 	if text == "" {
 		return ""
@@ -93,7 +94,7 @@ func asComment(text string) string {
 	return "\n#" + strings.ReplaceAll(text, "\n", "\n#")
 }
 
-// splitProposed is the reverse.
+// splitProposed reverses asComment: it separates the configuration in force from the proposed one.
 func splitProposed(text string) (config, proposed string) {
 	config, proposed, _ = strings.Cut(text, "\n#")
 	return config, strings.ReplaceAll(proposed, "\n#", "\n")
@@ -132,8 +133,8 @@ func DecodeNotification(b []byte) (fle.Notification, error) {
 }
 
 // ConfigVersion returns the version in the text of a configuration: the line
-// "version=" with a number in hex. 0 is that of a configuration that never went
-// through the ensemble, and of a text that has none that can be read: neither
+// "version=" with a number in hex. It returns 0 for a configuration that never
+// went through the ensemble and for a text without a readable version: neither
 // is newer than any other (ZOOKEEPER-1783).
 func ConfigVersion(text string) int64 {
 	for line := range strings.SplitSeq(text, "\n") {

@@ -18,15 +18,15 @@ import (
 const packetHead = 16 // up to the data
 
 // DataBytesMax is the longest data of a packet with Apache's defaults:
-// jute.maxbuffer and as much again for what a server adds to a request
-// (ZOOKEEPER-3496).
+// jute.maxbuffer, and the same number of bytes again for what a server adds to
+// a request (ZOOKEEPER-3496).
 const DataBytesMax = 2 * 0xfffff
 
 // AuthBytesMax is the longest list of identities of one packet.
 const AuthBytesMax = 1 << 20
 
-// ErrPacket is the class of bytes that cannot be a packet: the connection is to
-// be closed, for nobody knows where the next one begins.
+// ErrPacket is the class of bytes that cannot be a packet. The caller closes
+// the connection, because the start of the next packet is unknown.
 var ErrPacket = errors.New("peerwire: bad packet")
 
 // Packet is a unit of bytes between a learner and its leader.
@@ -59,24 +59,25 @@ func appendAuth(b []byte, auth []zk.Identity) []byte {
 	return b
 }
 
-// PacketBytes says how much of b is the first packet. While whole is false at
-// least n bytes are needed to say more: n > len(b), and at most dataMax +
-// AuthBytesMax and a few.
+// PacketBytes returns the length of the first packet of b. While whole is
+// false, it needs at least n bytes to say more, where n > len(b) and n is at
+// most a few bytes more than dataMax + AuthBytesMax.
 func PacketBytes(b []byte, dataMax int) (n int, whole bool, err error) {
 	return new(PacketScan).Bytes(b, dataMax)
 }
 
-// PacketScan looks for the end of one packet that comes piece by piece. What it has
-// passed it does not look at again: a packet may have a hundred thousand texts, and
-// come a byte at a time.
+// PacketScan looks for the end of one packet that arrives piece by piece. It never
+// scans a byte twice, because a packet may have a hundred thousand texts and arrive
+// byte by byte.
 type PacketScan struct {
 	auth  int // where the identities begin; 0: not known yet
 	at    int // where the next text begins
-	texts int // that are to come
+	texts int // still to come
 }
 
-// Bytes is as PacketBytes, of the packet that was given before with more after it.
-// A scan that has found the end or an error is of no use any more.
+// Bytes does the same as PacketBytes. b is the packet of the previous call with
+// more bytes at its end. A scan must not be used after it found the end or an
+// error.
 func (s *PacketScan) Bytes(b []byte, dataMax int) (n int, whole bool, err error) {
 	if s.auth == 0 {
 		at, ok, err := skipBuffer(b, packetHead-4, dataMax)
@@ -105,8 +106,9 @@ func (s *PacketScan) Bytes(b []byte, dataMax int) (n int, whole bool, err error)
 	return s.at, true, nil
 }
 
-// skipBuffer returns where the buffer whose length stands at b[at] ends, and
-// false if more bytes are needed, up to the place returned, to say or have it.
+// skipBuffer returns the end of the buffer whose length is at b[at]. It returns
+// false if b is too short to tell or to contain the buffer; then the result is
+// how many bytes are needed.
 func skipBuffer(b []byte, at, bytesMax int) (int, bool, error) {
 	if len(b) < at+4 {
 		return at + 4, false, nil

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/sasl"
 )
 
-// ProofStatus says how an exchange of proofs between servers stands.
+// ProofStatus is the state of an exchange of proofs between servers.
 type ProofStatus int32
 
 // The statuses of ZooKeeper's QuorumAuth.
@@ -18,17 +18,17 @@ const (
 	ProofRefused ProofStatus = -1
 )
 
-// A proof begins with a number that begins nothing else on either port: read as the
-// length of a frame or the kind of a packet it is none.
+// A proof begins with a number that nothing else on either port begins with: it is
+// neither a valid frame length nor a valid packet type.
 const proofMark int64 = 0x5f2435013501edcc
 
-// ProofMarkBytes is how many bytes tell a proof from anything else.
+// ProofMarkBytes is how many bytes it takes to recognize a proof.
 const ProofMarkBytes = 8
 
-// ProofHeadBytes is what stands before the token of a proof.
+// ProofHeadBytes is the number of bytes before the token of a proof.
 const ProofHeadBytes = ProofMarkBytes + 8
 
-// ErrProof says that what should be a proof is none.
+// ErrProof says that the bytes are not a proof.
 var ErrProof = errors.New("peerwire: not a proof of who a server is")
 
 // AppendProof appends a token with its head; nil is a null token.

@@ -23,7 +23,7 @@ func unhex(t *testing.T, s string) []byte {
 	return b
 }
 
-// messages has every kind once, and more where the direction or null matters.
+// messages has every kind at least once, and several times where the direction or null matters.
 var messages = []struct {
 	from Sender
 	m    zab.Message
@@ -84,8 +84,8 @@ func TestMessagesSurviveARoundTrip(t *testing.T) {
 	}
 }
 
-// A socket gives bytes in any portions: what is needed next always grows, and
-// the packet is whole exactly when it is.
+// A socket delivers bytes in any portions. The number of bytes needed always
+// grows, and whole is true exactly when the packet is complete.
 func TestPacketsAreFoundInPortions(t *testing.T) {
 	for _, c := range messages {
 		b := AppendMessage(nil, &c.m, c.from)
@@ -134,7 +134,7 @@ func TestPacketsThatCannotBeOneAreRefusedBeforeTheirBytesCome(t *testing.T) {
 	}
 }
 
-// ZooKeeper 3.4 has no configurations and so no version of one.
+// ZooKeeper 3.4 has no configurations, so it sends no version of one.
 func TestAHelloOf34IsRead(t *testing.T) {
 	b := unhex(t, "0000000b 0000000100000000 0000000c 0000000000000003 00010000 ffffffff")
 	m, err := DecodeMessage(b, DataBytesMax, FromLearner)
@@ -143,7 +143,7 @@ func TestAHelloOf34IsRead(t *testing.T) {
 	}
 }
 
-// Apache's leader reads both without asking whether they are null.
+// Apache's leader reads both without checking for null.
 func TestWhatApacheReadsWithoutAskingIsNotNull(t *testing.T) {
 	for _, c := range []struct {
 		m    zab.Message
@@ -211,8 +211,8 @@ func TestInitialMessagesOfAllFormsAreRead(t *testing.T) {
 	}
 }
 
-// For every pair exactly one of two crossing connections survives: that of the
-// larger number.
+// For every pair of servers exactly one of two crossing connections survives:
+// the one that the larger number opened.
 func TestOneOfTwoCrossingConnectionsSurvives(t *testing.T) {
 	ids := []quorum.ID{-2, -1, 0, 1, 2, 255}
 	for _, a := range ids {
@@ -278,7 +278,7 @@ func TestNotificationsOfAllFormsAreRead(t *testing.T) {
 	}
 }
 
-// ZOOKEEPER-3769: what is malformed is ignored, whatever its lengths say.
+// ZOOKEEPER-3769: a malformed notification is ignored, whatever its lengths say.
 func TestZookeeper3769MalformedNotificationsAreErrors(t *testing.T) {
 	const head = "00000001 0000000000000003 0000000200000004 0000000000000007 0000000000000005"
 	for name, text := range map[string]string{

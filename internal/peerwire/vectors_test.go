@@ -15,9 +15,9 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the descriptions of testdata again")
 
 // TestTheBytesOfApacheAreReadAndWritten runs the vectors of testdata, recorded
-// between servers of Apache ZooKeeper. Each is a line with who sent it and the
-// bytes in hex, and a line with what is read from them. What is read is written
-// again as the same bytes.
+// between servers of Apache ZooKeeper. Each vector is a line with the sender
+// and the bytes in hex, and a line with what is decoded from them. Encoding
+// that again must give the same bytes.
 func TestTheBytesOfApacheAreReadAndWritten(t *testing.T) {
 	for _, name := range []string{"testdata/quorum-port.txt", "testdata/election-port.txt"} {
 		text, err := os.ReadFile(name)
@@ -49,7 +49,7 @@ func TestTheBytesOfApacheAreReadAndWritten(t *testing.T) {
 	}
 }
 
-// readVector reads b, checks that it is written as it was, and says what it is.
+// readVector decodes b, checks that encoding gives the same bytes, and describes the result.
 func readVector(t *testing.T, kind string, b []byte) string {
 	t.Helper()
 	var again []byte

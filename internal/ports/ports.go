@@ -1,5 +1,5 @@
 // Package ports listens on addresses that change while a server runs: a reconfig moves
-// the ports of a server, and it must be found where the others look for it.
+// the ports of a server, which must then listen where the other servers look for it.
 package ports
 
 import (
@@ -21,24 +21,25 @@ import (
 // Options are what a Ports needs.
 type Options struct {
 	Name string // of the port, in the log
-	// Keep leaves what is not wanted any more open until all that is wanted is. It
-	// closes first what is in the way: the same port of another address.
+	// Keep leaves unwanted addresses open until all wanted ones are open. An
+	// unwanted address that is in the way, because it has the same port, is closed
+	// first.
 	Keep   bool
-	Listen Listen       // nil: that of package net
+	Listen Listen       // nil: package net's
 	Logger *slog.Logger // nil: slog.Default
 }
 
 // Listen opens an address, unless ctx ends before.
 type Listen func(ctx context.Context, network, address string) (net.Listener, error)
 
-// Ports is a listener over any number of addresses. Connections that were accepted stay
-// when an address is given up. An address that cannot be opened is tried again, as long as
-// it is wanted. All methods may be called by any goroutine; Accept never fails but with the
-// errors of the listeners, and net.ErrClosed at the end.
+// Ports is a listener on any number of addresses. Accepted connections stay open when their
+// address is closed. An address that cannot be opened is retried as long as it is wanted.
+// All methods are safe for concurrent use. Accept fails only with the errors of the
+// listeners, and with net.ErrClosed at the end.
 type Ports struct {
 	o        Options
 	accepted chan accepted
-	changed  chan struct{} // a token when what is wanted has changed
+	changed  chan struct{} // a token when the wanted addresses have changed
 	done     context.Context
 	end      context.CancelFunc
 	tasks    sync.WaitGroup
@@ -47,17 +48,17 @@ type Ports struct {
 		sync.Mutex
 		wanted []string
 		open   map[string]net.Listener // by the address that was wanted
-		failed map[string]string       // why, of what is wanted and cannot be opened
+		failed map[string]string       // the reason, by wanted address that cannot be opened
 	}
 }
 
-// accepted is what one listener says.
+// accepted is the result of one listener's Accept.
 type accepted struct {
 	conn net.Conn
 	err  error
 }
 
-// retryPause is how long an address that cannot be opened waits to be tried again.
+// retryPause is the pause before an address that cannot be opened is tried again.
 const retryPause = time.Second
 
 // New returns a Ports that listens nowhere yet.
@@ -73,8 +74,8 @@ func New(o Options) *Ports {
 	return p
 }
 
-// Listen opens an address, host:port or :port for all of the machine, and returns the error
-// if that cannot be done. It is for the start, before the first Move.
+// Listen opens an address, host:port, or :port for all addresses of the machine. It returns
+// an error if it cannot open it. It is for the start, before the first Move.
 func (p *Ports) Listen(address string) error {
 	l, err := p.listen(address)
 	if err != nil {
@@ -89,8 +90,8 @@ func (p *Ports) listen(address string) (net.Listener, error) {
 	return p.o.Listen(p.done, "tcp", address)
 }
 
-// Take makes a listener that is open the one of an address, wherever it listens, before the
-// first Move.
+// Take uses an open listener for an address, wherever it listens. Call it before the first
+// Move.
 func (p *Ports) Take(address string, l net.Listener) {
 	p.mu.Lock()
 	if !slices.Contains(p.mu.wanted, address) {
@@ -100,8 +101,9 @@ func (p *Ports) Take(address string, l net.Listener) {
 	p.serve(address, l)
 }
 
-// Move makes the addresses those to listen on, and gives all others up. It does not wait
-// until that is done: names are resolved, and what cannot be opened is tried again.
+// Move sets the addresses to listen on; all others are closed. It does not wait until
+// that is done, because names have to be resolved and addresses that cannot be opened
+// are retried.
 func (p *Ports) Move(addresses ...string) {
 	p.mu.Lock()
 	same := slices.Equal(p.mu.wanted, addresses)
@@ -126,8 +128,8 @@ func (p *Ports) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr is the first address wanted that is open, or one that is still open; nil if there
-// is none.
+// Addr returns the first wanted address that is open, else another one that is still
+// open, or nil.
 func (p *Ports) Addr() net.Addr {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,7 +144,7 @@ func (p *Ports) Addr() net.Addr {
 	return nil
 }
 
-// Failed tells which addresses are wanted and cannot be opened, and why: sorted lines.
+// Failed returns the wanted addresses that cannot be opened, with the reasons, as sorted lines.
 func (p *Ports) Failed() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,7 +156,7 @@ func (p *Ports) Failed() []string {
 	return all
 }
 
-// Close gives all addresses up, and waits until nothing of it is left running.
+// Close closes all addresses and waits until all goroutines have ended.
 func (p *Ports) Close() error {
 	p.end()
 	p.mu.Lock()
@@ -170,7 +172,7 @@ func (p *Ports) Close() error {
 // work opens and closes addresses as they are wanted.
 func (p *Ports) work() {
 	retry := time.NewTimer(retryPause)
-	retry.Stop() // until Move: what the start opens is as it is wanted
+	retry.Stop() // until Move: what the start has opened is what is wanted
 	defer retry.Stop()
 	for {
 		select {
@@ -187,8 +189,8 @@ func (p *Ports) work() {
 	}
 }
 
-// arrange makes what is open what is wanted, as far as it can, and reports whether
-// it is.
+// arrange opens and closes addresses until the open ones are the wanted ones, as
+// far as possible, and reports whether they are.
 func (p *Ports) arrange() bool {
 	p.mu.Lock()
 	wanted := p.mu.wanted
@@ -210,7 +212,7 @@ func (p *Ports) arrange() bool {
 	return len(failed) == 0
 }
 
-// reason is why an address cannot be opened.
+// reason returns why an address cannot be opened.
 func reason(err error) string {
 	if errors.Is(err, syscall.EADDRNOTAVAIL) {
 		return "this machine has no such address, and a reconfig may name one of another machine: " + err.Error()
@@ -218,8 +220,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// missing returns what of the wanted is not open. A listener of another name at the same
-// place becomes that of the address.
+// missing returns the wanted addresses that are not open. If a listener under another
+// name already serves the place of an address, it becomes the listener of that address.
 func (p *Ports) missing(wanted []string) []string {
 	var all []string
 	for _, address := range wanted {
@@ -236,7 +238,7 @@ func (p *Ports) missing(wanted []string) []string {
 	return all
 }
 
-// resolve returns the places that an address stands for, none if that cannot be known.
+// resolve returns the places that an address stands for, none if they are unknown.
 func (p *Ports) resolve(address string) []netip.AddrPort {
 	host, text, err := net.SplitHostPort(address)
 	port, errPort := strconv.ParseUint(text, 10, 16)
@@ -257,9 +259,10 @@ func (p *Ports) resolve(address string) []netip.AddrPort {
 	return places
 }
 
-// covered reports whether a listener that is open serves an address, which stands for
-// these places: one that is wanted as well and is at one of them or on all addresses of the
-// machine, or one at one of them that is wanted no more, and becomes that of the address.
+// covered reports whether an open listener already serves an address, which stands for
+// these places. That is a wanted listener at one of the places or on all addresses of the
+// machine, or an unwanted one at one of the places, which becomes the listener of the
+// address.
 func (p *Ports) covered(address string, places []netip.AddrPort, wanted []string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -286,8 +289,9 @@ func (p *Ports) covered(address string, places []netip.AddrPort, wanted []string
 	return false
 }
 
-// open listens on an address. What is not wanted and has the same port is in the way, and
-// comes back if that was not it.
+// open listens on an address. If that fails, it closes unwanted listeners with the
+// same port, which may be in the way, and tries again. If this fails too, it opens
+// them again.
 func (p *Ports) open(address string, wanted []string) error {
 	l, err := p.listen(address)
 	if err != nil {
@@ -309,7 +313,7 @@ func (p *Ports) open(address string, wanted []string) error {
 	return nil
 }
 
-// closeOthers gives up the addresses that are not wanted and fit, and returns them.
+// closeOthers closes the unwanted addresses for which fits returns true, and returns them.
 func (p *Ports) closeOthers(wanted []string, fits func(address string) bool) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -324,7 +328,7 @@ func (p *Ports) closeOthers(wanted []string, fits func(address string) bool) []s
 	return closed
 }
 
-// serve takes connections of a listener until it is closed.
+// serve accepts connections from a listener until it is closed.
 func (p *Ports) serve(address string, l net.Listener) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -354,7 +358,8 @@ func (p *Ports) serve(address string, l net.Listener) {
 	})
 }
 
-// report logs what cannot be opened, each reason once, and what could be at last.
+// report logs which addresses cannot be opened, each reason once, and which of them are open at
+// last.
 func (p *Ports) report(failed map[string]string, wanted []string) {
 	p.mu.Lock()
 	before := p.mu.failed

@@ -15,7 +15,7 @@ import (
 
 func address(t *testing.T, host string) string { return fmt.Sprintf("%s:%d", host, childtest.Port(t)) }
 
-// open returns a Ports that listens on addresses and answers what it takes with a byte.
+// open returns a Ports that listens on addresses and answers each connection with a byte.
 func open(t *testing.T, keep bool, addresses ...string) *Ports {
 	t.Helper()
 	p := New(Options{Name: "port", Keep: keep, Logger: slog.New(slog.DiscardHandler)})
@@ -38,7 +38,7 @@ func open(t *testing.T, keep bool, addresses ...string) *Ports {
 	return p
 }
 
-// answers reports whether a Ports takes connections at an address.
+// answers reports whether a Ports accepts connections at an address.
 func answers(address string) bool {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -88,7 +88,8 @@ func must(t *testing.T, address string) net.Listener {
 	return l
 }
 
-// Another name of the same place is the same listener: nobody is refused meanwhile.
+// An address that is another name of the same place keeps the listener, so no connection is refused
+// meanwhile.
 func TestAnotherNameOfAnAddressKeepsItsListener(t *testing.T) {
 	a := address(t, "127.0.0.1")
 	p := open(t, false, a)
@@ -103,7 +104,7 @@ func TestAnotherNameOfAnAddressKeepsItsListener(t *testing.T) {
 	at(t, true, a)
 }
 
-// All addresses of the machine and one of them are in each other's way.
+// A listener on all addresses of the machine and a listener on one of them exclude each other.
 func TestOneAddressAndAllTakeTurns(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		one := address(t, "127.0.0.1")
@@ -112,7 +113,7 @@ func TestOneAddressAndAllTakeTurns(t *testing.T) {
 		p := open(t, keep, one)
 		p.Move(all)
 		at(t, true, one, elsewhere)
-		p.Move(all, one) // both are wanted, and one is in the other
+		p.Move(all, one) // both are wanted, and all includes one
 		at(t, true, one, elsewhere)
 		if failed := p.Failed(); len(failed) > 0 {
 			t.Error(failed)
@@ -123,7 +124,7 @@ func TestOneAddressAndAllTakeTurns(t *testing.T) {
 	}
 }
 
-// What cannot be opened is tried again; with Keep what was open stays meanwhile.
+// An address that cannot be opened is retried; with Keep the old ones stay open meanwhile.
 func TestAddressThatIsTakenIsOpenedWhenItIsFree(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		a, b := address(t, "127.0.0.1"), address(t, "127.0.0.1")
@@ -139,7 +140,8 @@ func TestAddressThatIsTakenIsOpenedWhenItIsFree(t *testing.T) {
 	}
 }
 
-// What cannot be opened at all does not cost what is in the way of it.
+// If an address can never be opened, the address that was closed to make way for it is opened
+// again.
 func TestAddressOfAnotherMachineLeavesThePortOpen(t *testing.T) {
 	a := address(t, "127.0.0.1")
 	p := open(t, true, a)
@@ -151,7 +153,7 @@ func TestAddressOfAnotherMachineLeavesThePortOpen(t *testing.T) {
 	at(t, true, a)
 }
 
-// What the start opens stays open: nothing arranges it meanwhile.
+// Addresses opened at the start stay open: nothing closes them before the first Move.
 func TestWhatTheStartOpensStays(t *testing.T) {
 	for range 300 {
 		p := New(Options{})

@@ -11,7 +11,7 @@ const tcpNotsentLowat = 25
 func limitUnsent(socket *net.TCPConn) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
-		return // it is closed
+		return // the connection is closed
 	}
 	_ = raw.Control(func(fd uintptr) {
 		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotsentLowat, UnsentMax)

@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// unsent is how many bytes the kernel has of a socket that it has not sent: SIOCOUTQNSD.
+// unsent returns how many bytes of a socket the kernel has not sent yet (SIOCOUTQNSD).
 func unsent(t *testing.T, raw syscall.RawConn) int {
 	t.Helper()
 	const siocOutqNsd = 0x894b
@@ -24,7 +24,7 @@ func unsent(t *testing.T, raw syscall.RawConn) int {
 	return int(n)
 }
 
-// The kernel keeps no megabytes for a peer that takes them slowly.
+// The kernel does not buffer megabytes for a peer that reads slowly.
 func TestKernelKeepsLittleForASlowPeer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -47,7 +47,7 @@ func TestKernelKeepsLittleForASlowPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	buffer := make([]byte, 64<<10)
-	for round := range 20 { // the peer reads: what the kernel takes grows with what it has sent
+	for round := range 20 { // the peer reads: the kernel accepts more as it sends more
 		taken := int64(0)
 		for n := 1; n > 0; taken += int64(n) {
 			if err := raw.Write(func(fd uintptr) bool {

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// What is decided is kept in maps that are emptied and filled again: a set in a leader's
-// flow takes no memory.
+// Outstanding changes are kept in maps that are emptied and reused, so in a leader's
+// steady state deciding a set allocates nothing.
 func TestADecisionOfASetAllocatesNothing(t *testing.T) {
 	w := newBench(t, false, Options{})
 	w.done(node("/a"))
@@ -29,7 +29,7 @@ func TestADecisionOfASetAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkDecide is 64 writes that a leader decides before it applies the first of them.
+// BenchmarkDecide measures 64 writes that a leader decides before it applies the first of them.
 func BenchmarkDecide(b *testing.B) {
 	data := make([]byte, 100)
 	for _, c := range []struct {

@@ -37,8 +37,8 @@ func (p *Prep) create(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	path := r.Path
 	if r.Mode.IsSequential() {
 		if parent.stat.Cversion == math.MaxInt32 {
-			// It stays there, on ZooKeeper's replicas too: all later names would have
-			// one number, and two would hold a lock.
+			// The counter stays at its end, on ZooKeeper's replicas too. All later
+			// names would have the same number, and two clients would hold a lock.
 			return fmt.Errorf("%w: %s has no sequence number left; use a new directory", zk.ErrBadArguments, parentPath)
 		}
 		path += sequence(parent.stat.Cversion)
@@ -70,7 +70,7 @@ func (p *Prep) create(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	return nil
 }
 
-// createFlags checks what a create asks for before anything else is looked at.
+// createFlags checks the flags of a create, before anything else is checked.
 func (p *Prep) createFlags(r *zk.Request) error {
 	switch {
 	case !r.Mode.Valid():
@@ -86,7 +86,7 @@ func (p *Prep) createFlags(r *zk.Request) error {
 	return nil
 }
 
-// recordCreate returns the body sum of what is created.
+// recordCreate records the changes of a create, and returns the body sum of the new znode.
 func (p *Prep) recordCreate(txn *zk.Txn, parent, there *change, o *Origin) uint32 {
 	owner := int64(0)
 	switch {
@@ -115,6 +115,6 @@ func (p *Prep) recordCreate(txn *zk.Txn, parent, there *change, o *Origin) uint3
 	return sum
 }
 
-// sequence is what a sequential name ends in: the parent's count of creations,
-// in at least ten characters, the sign among them.
+// sequence returns the suffix of a sequential name: the parent's cversion, in
+// at least ten characters including the sign.
 func sequence(cversion int32) string { return fmt.Sprintf("%010d", cversion) }

@@ -60,7 +60,7 @@ func (p *Prep) deleteContainer(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	return nil
 }
 
-// deletable is the weak check of a path that delete makes.
+// deletable makes the weak check that delete makes of a path.
 func deletable(path string) error {
 	switch {
 	case !strings.Contains(path, "/"), strings.ContainsRune(path, 0),
@@ -78,9 +78,9 @@ func (p *Prep) recordDelete(parent, node *change, o *Origin) {
 	p.change(node, &change{path: node.path}, o.Zxid)
 }
 
-// closeSession decides which ephemerals go with a session: those in the tree
-// and those still on their way there. They are sorted, so a directory of many
-// changes once.
+// closeSession decides which ephemerals are deleted with a session: those in
+// the tree and those that outstanding changes create. They are sorted, so a
+// directory that loses several of them changes once.
 func (p *Prep) closeSession(o *Origin) zk.Txn {
 	paths := p.ephemerals(o.Session)
 	var before, dir, node change
@@ -105,7 +105,7 @@ func (p *Prep) closeSession(o *Origin) zk.Txn {
 	return zk.Txn{Op: zk.OpCloseSession, Paths: paths, HasPaths: true}
 }
 
-// changeDir records a directory without those that have left it, if any have.
+// changeDir records a directory without its deleted children, if it lost any.
 func (p *Prep) changeDir(before, dir *change, o *Origin) {
 	if dir.children != before.children {
 		dir.stat.Pzxid = max(dir.stat.Pzxid, o.Zxid)

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// To apply a set or a create that was decided here, path and data need not be summed again, and
-// nothing is known of what has no such sum.
+// To apply a set or a create that was decided here, the tree need not compute the sum of path
+// and data again. For operations without such a sum, Known is empty.
 func TestADecisionKnowsTheSumOfTheBody(t *testing.T) {
 	w := newTwin()
 	set := zk.Request{Op: zk.OpSetData, Path: "/a", Data: make([]byte, 3), Version: -1}
@@ -39,9 +39,9 @@ func TestADecisionKnowsTheSumOfTheBody(t *testing.T) {
 	}
 }
 
-// The digest that decisions lead to is that of the tree, and the tree's is the sum over all znodes of
-// what they are (prep-D3, tree-N3): with quotas, ephemerals, containers, multis of which a part is
-// refused, the configuration, and fetches in between, on a leader and on a follower.
+// The digest of a decision equals that of the tree, which is the sum over all its znodes (prep-D3,
+// tree-N3). This holds with quotas, ephemerals, containers, multis that are refused in part, the
+// configuration, and fetches in between, on a leader and on a follower.
 func TestDigestIsThatOfAllZnodes(t *testing.T) {
 	quotas := 0
 	for seed := range uint64(20) {
@@ -94,7 +94,7 @@ var quotaPaths = []string{
 	"/zookeeper/quota/a", "/zookeeper/quota/a/zookeeper_limits", "/zookeeper/quota/a/zookeeper_stats", zk.ConfigPath,
 }
 
-// sumBelow is the digest of a part of a tree, from what its znodes are.
+// sumBelow computes the digest of a subtree from its znodes.
 func sumBelow(t *tree.Tree, path string) uint64 {
 	n, ok := t.Find(path)
 	if !ok {

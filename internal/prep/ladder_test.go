@@ -12,7 +12,7 @@ import (
 
 const me = zk.SessionID(0x1001)
 
-// bench is a Prep with a tree that gives every error its chance.
+// bench is a Prep with a tree in which every error can occur.
 type bench struct {
 	t    testing.TB
 	prep *Prep
@@ -37,7 +37,7 @@ func (b *bench) origin() *Origin {
 	return &Origin{Session: me, Alive: true, Identities: bob(), Zxid: b.zxid, TimeMs: 1000 + int64(b.zxid)}
 }
 
-// decide returns what a request comes to.
+// decide returns the transaction that a request becomes.
 func decide(p *Prep, r *zk.Request, o *Origin) (zk.Txn, zk.Digest) {
 	var d Decision
 	p.Decide(r, o, &d)
@@ -93,7 +93,7 @@ func (b *bench) as(o Origin, r zk.Request) zk.Code {
 	return zk.OK
 }
 
-// furnish makes the znodes that the ladders climb on.
+// furnish creates the znodes that the tests of error order need.
 func furnish(t *testing.T, extended bool) *bench {
 	b := newBench(t, extended, Options{EnforceQuota: true})
 	b.done(node("/open"))
@@ -108,8 +108,9 @@ func furnish(t *testing.T, extended bool) *bench {
 	return b
 }
 
-// TestErrorsOfCreateComeInOrder: every case fails on its own line of the ladder
-// and on all lines below it that can fail with it, and gets its own line's code.
+// TestErrorsOfCreateComeInOrder: each case breaks the rule on its own line and
+// every rule below that can be broken together with it, and must get the code of
+// its own line.
 func TestErrorsOfCreateComeInOrder(t *testing.T) {
 	nothing := []zk.ACL{}
 	dead := Origin{Identities: bob()}
@@ -266,8 +267,8 @@ func TestSequenceCountsEveryCreationAndNoFailure(t *testing.T) {
 	}
 }
 
-// TestSequenceEndsWithItsCounter, which stays at its end on ZooKeeper's replicas too:
-// after that all names would have one number.
+// TestSequenceEndsWithItsCounter: the counter stays at its end, on ZooKeeper's
+// replicas too, so all names after that would have the same number.
 func TestSequenceEndsWithItsCounter(t *testing.T) {
 	b := newBench(t, true, Options{})
 	b.done(node("/q"))
@@ -282,7 +283,7 @@ func TestSequenceEndsWithItsCounter(t *testing.T) {
 	}
 }
 
-// Limits without the znode that counts are not enforced, as in ZooKeeper.
+// Limits are not enforced if the znode with the usage is missing, as in ZooKeeper.
 func TestLimitsWithoutACountAreNotEnforced(t *testing.T) {
 	alive := Origin{Alive: true, Identities: bob()}
 	for counted, want := range map[bool]zk.Code{true: zk.ErrQuotaExceeded, false: zk.OK} {

@@ -5,15 +5,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// tooLong reports whether a transaction could not be stored. A request within the
-// limit of a frame can become one: "auth" in an ACL stands for every identity
-// of the connection, and a session may own any number of ephemerals.
+// tooLong reports whether a transaction could not be stored. A request that fits
+// into a frame can become such a transaction: "auth" in an ACL stands for every
+// identity of the connection, and a session may own any number of ephemerals.
 func (p *Prep) tooLong(t *zk.Txn) bool {
 	return p.opts.TxnBytesMax > 0 && txnBytes(t) > p.opts.TxnBytesMax
 }
 
-// fixACL completes the list of a request. All parts of a multi together must not take
-// more than a transaction may, and nothing longer is ever made.
+// fixACL completes the list of a request. It never builds more than fits in a
+// transaction, counting all parts of a multi together.
 func (p *Prep) fixACL(path string, list []zk.ACL, o *Origin) ([]zk.ACL, error) {
 	left := 0
 	if p.opts.TxnBytesMax > 0 {
@@ -24,13 +24,13 @@ func (p *Prep) fixACL(path string, list []zk.ACL, o *Origin) ([]zk.ACL, error) {
 	return fixed, err
 }
 
-// txnHeadBytes is what stands around every transaction: header and digest.
+// txnHeadBytes is the size of header and digest, which every transaction has.
 const txnHeadBytes = 48
 
-// txnBytes is at least the length of a transaction's bytes.
+// txnBytes returns an upper bound of the length of an encoded transaction.
 func txnBytes(t *zk.Txn) int { return txnHeadBytes + partBytes(t) }
 
-// partBytes is at least the length of a part of a multi, with its own head.
+// partBytes returns an upper bound of the length of a part of a multi, with its own head.
 func partBytes(t *zk.Txn) int {
 	n := 20 + len(t.Path) + len(t.Data)
 	if t.Op.IsCreate() {

@@ -12,8 +12,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A multi has as many parts as a frame has space for, and an ACL as many entries. What
-// is decided costs their sum, not their product: the loop talks to nobody meanwhile.
+// A multi has as many parts, and an ACL as many entries, as fit in a frame. The cost
+// of a decision must be their sum, not their product, because the server does nothing
+// else meanwhile.
 func TestManyPartsAskALongListOnce(t *testing.T) {
 	sumNotProduct(t, 10_000, func(parts int) time.Duration {
 		b, entries := newBench(t, false, Options{}), 2*parts
@@ -42,8 +43,8 @@ func TestManyPartsAskALongListOnce(t *testing.T) {
 	})
 }
 
-// sumNotProduct compares the cost of many with that of an eighth: it is 8 times as much where each
-// costs the same, and 64 times where each costs what all of them do.
+// sumNotProduct compares the cost of many with that of an eighth as many: 8 times as much if the
+// cost is linear, 64 times if it is quadratic.
 func sumNotProduct(t *testing.T, many int, cost func(n int) time.Duration) {
 	t.Helper()
 	few, all := cost(many/8), cost(many)
@@ -53,8 +54,8 @@ func sumNotProduct(t *testing.T, many int, cost func(n int) time.Duration) {
 	}
 }
 
-// Sessions that end together, as after the loss of a site, cost their sum: each looks at
-// its own changes, not at all that are outstanding.
+// When many sessions end together, as after the loss of a site, the cost is linear: each
+// session looks at its own changes, not at all outstanding ones.
 func TestManySessionsEndTogether(t *testing.T) {
 	sumNotProduct(t, 40_000, func(sessions int) time.Duration {
 		return awaittest.Cost(func() func() {
@@ -104,8 +105,9 @@ func BenchmarkEndOfASession(b *testing.B) {
 	b.ReportMetric(float64(applied.Nanoseconds())/float64(b.N*owned), "ns-apply/znode")
 }
 
-// An entry "auth" stands for every identity of the connection. What 60,000 of them
-// would come to is never made, in one request or in the parts of a multi.
+// An entry "auth" stands for every identity of the connection. The list that
+// 60,000 of them stand for is never built, neither for one request nor for the
+// parts of a multi.
 func TestListThatGrowsTooLongIsNeverMade(t *testing.T) {
 	b := newBench(t, false, Options{TxnBytesMax: 1 << 20})
 	o := b.origin()

@@ -7,8 +7,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// All may write below /zookeeper. A client that made the map of domains there could put itself
-// into any: the super user alone makes and deletes it, also in a multi and in other ways.
+// Everybody may write below /zookeeper. A client that created the map of domains there could
+// put itself into any domain. So only the super user creates and deletes it, whatever
+// operation is used, also in a multi.
 func TestMapOfDomainsIsMadeAndDeletedByTheSuperUser(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		b := newBench(t, true, Options{Auth: &auth.Rules{Groups: auth.Groups{On: on}}})

@@ -17,29 +17,29 @@ type change struct {
 	children int32
 	dataLen  int32
 	acl      acl.List
-	node     tree.Node // that this was filled in from, for bodySum; of nothing once this is recorded
+	node     tree.Node // the znode that this was filled in from, for bodySum; empty once this is recorded
 	bodySum  uint32
-	summed   bool // bodySum is known: always, of a znode that is recorded
+	summed   bool // bodySum is known; always true of a recorded znode
 	exists   bool
 	current  bool    // no later change of the path
 	sum      uint64  // its part of the digest, 0 if that is not known
 	before   *change // what path was when this change was decided, nil if as in the tree
-	ends     int64   // in place of a path, the owner whose znodes go with its session
+	ends     int64   // instead of a path: the owner whose session ends, with all its znodes
 	at       tree.Place
-	made     int64 // bytes of the path, if this makes a znode that goes with a session
+	made     int64 // bytes of the path, if this creates an ephemeral
 }
 
-// outstanding are the changes that are decided but not applied, in order, by path the
-// last one of each, and by owner those of its znodes, in order: many sessions may end at
-// once, and none must go through the changes of all. What a session that ends owns in the
-// tree has no change each: it may own millions.
+// outstanding holds the changes that are decided but not applied: all of them in order,
+// the last one of each path, and those of each owner's znodes in order. Many sessions may
+// end at once, and none must go through the changes of all. The znodes in the tree of a
+// session that ends have no change of their own, because there may be millions.
 type outstanding struct {
-	queue   []*change // from head on
+	queue   []*change // valid from head on
 	head    int
 	byPath  map[string]*change
 	byOwner map[int64][]*change
-	made    map[int64]int64    // bytes of the paths that are made, by owner
-	ended   map[int64]struct{} // owners whose znodes in the tree are no more, but for those in byPath
+	made    map[int64]int64    // bytes of the paths that are created, by owner
+	ended   map[int64]struct{} // owners whose znodes in the tree are deleted, except those in byPath
 	unused  []*change
 }
 
@@ -49,8 +49,8 @@ func newOutstanding() outstanding {
 
 func (o *outstanding) size() int { return len(o.queue) - o.head }
 
-// record takes a slot for a change of path and makes it the path's last one. before is the last
-// one until now.
+// record takes a slot for a change of a path and makes it the path's last one. Its before is
+// the previous last one.
 func (o *outstanding) record(c *change) {
 	slot := o.slot()
 	if c.before != nil {
@@ -76,8 +76,8 @@ func (o *outstanding) end(owner int64, zxid zk.Zxid) {
 	o.ended[owner] = struct{}{}
 }
 
-// release takes a change back that is not in the queue any more: the first of its owner's
-// if it was the first, or the last.
+// release undoes the bookkeeping of a change that has left the queue. first is true for
+// a change at the front of its owner's list, false for one at the end.
 func (o *outstanding) release(c *change, first bool) {
 	if owner := c.stat.EphemeralOwner; owner != 0 {
 		left := o.byOwner[owner]
@@ -151,8 +151,8 @@ func (o *outstanding) rollback(mark int) {
 }
 
 // look fills in a znode as it will be, from the outstanding changes, else from the tree, and
-// reports whether it will exist. It does not record anything. What it fills in is what a next
-// change of the path begins with.
+// reports whether it will exist. It records nothing. The next change of the path starts from
+// the result.
 func (p *Prep) look(path string, c *change) bool {
 	if path == "" {
 		path = zk.RootPath
@@ -173,7 +173,7 @@ func (p *Prep) look(path string, c *change) bool {
 	return ok
 }
 
-// hasEnded reports whether a znode of the owner goes with a session whose end is decided.
+// hasEnded reports whether the end of the owner's session is decided, which deletes its znodes.
 func (p *Prep) hasEnded(owner int64) bool {
 	if len(p.outstanding.ended) == 0 || zk.KindOfOwner(owner, p.tree.Extended()) != zk.OwnerSession {
 		return false
@@ -182,7 +182,7 @@ func (p *Prep) hasEnded(owner int64) bool {
 	return ok
 }
 
-// Changing reports whether a change of a znode is decided and not applied.
+// Changing reports whether a change of a znode is decided but not applied.
 func (p *Prep) Changing(path string) bool {
 	_, ok := p.outstanding.byPath[path]
 	return ok
@@ -195,8 +195,9 @@ func fromTree(path string, n tree.Node, c *change) {
 	}
 }
 
-// change records what a znode will be, and moves the digest along (prep-D3). old is
-// what it was, as look has filled it in; not existing counts as nothing.
+// change records what a znode will be, and updates the digest (prep-D3). old is the
+// znode before, as look filled it in; a znode that does not exist adds nothing to
+// the digest.
 func (p *Prep) change(old, c *change, zxid zk.Zxid) {
 	c.zxid, c.made, c.before, c.sum = zxid, 0, old.before, 0
 	if c.exists && !old.exists && c.stat.EphemeralOwner != 0 {
@@ -211,8 +212,8 @@ func (p *Prep) change(old, c *change, zxid zk.Zxid) {
 	p.outstanding.record(c)
 }
 
-// checksum is a znode's part of the digest. A directory in which many are created has been summed
-// by the change before.
+// checksum returns a znode's part of the digest. For a directory in which many znodes are
+// created, the change before has already computed the body sum.
 func (c *change) checksum(b *tree.Scratch) uint64 {
 	if !c.exists || c.sum != 0 {
 		return c.sum
@@ -220,7 +221,7 @@ func (c *change) checksum(b *tree.Scratch) uint64 {
 	return tree.Checksum(c.path, c.body(b), &c.stat, b)
 }
 
-// body is the sum of path and data. That of a leaf in the tree is computed when it is asked for.
+// body returns the sum of path and data. For a leaf in the tree it is computed on demand.
 func (c *change) body(b *tree.Scratch) uint32 {
 	if !c.summed {
 		c.bodySum, c.summed = c.node.BodySum(c.path, b), true
@@ -228,8 +229,8 @@ func (c *change) body(b *tree.Scratch) uint32 {
 	return c.bodySum
 }
 
-// ephemeralBytes returns about what the ephemerals cost that a session will own: those
-// that it deletes count until they are gone.
+// ephemeralBytes returns roughly how many bytes the ephemerals of a session will take.
+// Those that it deletes count until the deletion is applied.
 func (p *Prep) ephemeralBytes(session zk.SessionID) int64 {
 	return p.tree.EphemeralBytes(session) + p.outstanding.made[int64(session)]
 }

@@ -8,8 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// What the end of a session takes away is bounded: it is decided in one step, and nobody is
-// pinged meanwhile. What is on its way to the tree counts, and what was deleted does not.
+// How much the end of a session deletes is bounded, because it is decided in one step,
+// during which nobody is pinged. Ephemerals that are not applied yet count; deleted ones do
+// not.
 func TestASessionOwnsSoManyBytesOfPaths(t *testing.T) {
 	b := newBench(t, true, Options{EphemeralBytesMax: 1000 + 10*64})
 	long := func(name string, change func(*zk.Request)) zk.Request {
@@ -50,7 +51,7 @@ func TestASessionOwnsSoManyBytesOfPaths(t *testing.T) {
 	if code := decide(me+1, long("/other", mode(zk.Ephemeral))); code != zk.OK {
 		t.Errorf("of another session: %v", code)
 	}
-	for _, change := range []zk.Op{zk.OpSetData, zk.OpSetACL} { // of one that is not applied yet
+	for _, change := range []zk.Op{zk.OpSetData, zk.OpSetACL} { // of an ephemeral that is not applied yet
 		r := long("/f0", op(change))
 		r.Version = -1
 		if code := decide(me, r); code != zk.OK {

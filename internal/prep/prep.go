@@ -3,8 +3,9 @@
 // It checks a request against the tree and against the outstanding changes,
 // which are decided but not yet applied, and returns a transaction that holds
 // every decision (resulting versions, sequence numbers, the ephemerals that go
-// with a session), so that applying it is the same everywhere. A request that
-// is refused becomes an error transaction: it has its place in the order, too.
+// with a session), so applying it has the same result everywhere. A request
+// that is refused becomes an error transaction, which has its place in the
+// order, too.
 //
 // What always holds:
 //
@@ -37,12 +38,12 @@ type Options struct {
 	EnforceQuota bool
 	NoDigest     bool // digest.enabled=false: transactions carry none
 	TxnBytesMax  int  // longest transaction that can be stored; 0 is no limit
-	// EphemeralBytesMax is how many bytes one session's ephemerals may take together, their
-	// paths and 64 each, 0 for no limit: the end of a session is one transaction, which every server
-	// decides or applies in one step.
+	// EphemeralBytesMax limits the bytes of one session's ephemerals together: the paths plus 64
+	// each; 0 is no limit. The limit exists because the end of a session is one transaction, which
+	// every server decides or applies in one step.
 	EphemeralBytesMax int64
 	// OverQuota counts the requests that a hard quota refuses, by the first name of the path;
-	// nil counts none.
+	// nil counts nothing.
 	OverQuota *tally.Names
 }
 
@@ -66,20 +67,20 @@ func New(t *tree.Tree, opts Options) *Prep {
 type Origin struct {
 	Session    zk.SessionID
 	Alive      bool // the session exists and is not closing
-	Local      bool // and one server alone knows it: it cannot own a znode
+	Local      bool // the session is known to one server only: it cannot own a znode
 	Identities []zk.Identity
 	Zxid       zk.Zxid
 	TimeMs     int64
 }
 
-// Decision is what a request has come to.
+// Decision is the result of Decide.
 type Decision struct {
 	Txn    zk.Txn
-	Digest zk.Digest  // of the tree with it; zero for none
+	Digest zk.Digest  // of the tree after it; zero for none
 	Known  tree.Known // for ApplyKnown
 }
 
-// Decide prepares a write. What comes of it may alias the request.
+// Decide prepares a write. The decision may alias the request.
 func (p *Prep) Decide(r *zk.Request, o *Origin, d *Decision) {
 	before := p.tree.Digest()
 	p.decide(r, o, d)
@@ -103,8 +104,9 @@ func (p *Prep) decide(r *zk.Request, o *Origin, d *Decision) {
 	}
 	if err == nil && p.tooLong(&d.Txn) {
 		if d.Txn.Op == zk.OpCloseSession {
-			// Applying deletes what the session owns, named or not. Without the
-			// names there can be no digest: servers before 3.6 write it so.
+			// Applying deletes what the session owns, whether or not the
+			// transaction names it. Without the names there can be no digest;
+			// servers before 3.6 write the transaction in this form.
 			d.Txn = zk.Txn{Op: zk.OpCloseSession}
 			return
 		}
@@ -123,7 +125,7 @@ func (p *Prep) decide(r *zk.Request, o *Origin, d *Decision) {
 	}
 }
 
-// Refuse gives the transaction of a request that is refused before any
+// Refuse returns the transaction for a request that is refused before any
 // decision, for instance because it cannot be decoded.
 func Refuse(code zk.Code) zk.Txn { return zk.Txn{Op: zk.OpError, Code: code} }
 
@@ -155,11 +157,11 @@ func (p *Prep) one(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	return zk.ErrUnimplemented
 }
 
-// multi prepares its parts one after the other, each upon the changes of those
-// before it. The first refusal refuses all (prep-D4).
+// multi prepares its parts one after the other, each on top of the changes of
+// the parts before it. The first refusal refuses the whole multi (prep-D4).
 func (p *Prep) multi(r *zk.Request, o *Origin, txn *zk.Txn) {
 	*txn = zk.Txn{Op: zk.OpMulti, Sub: make([]zk.Txn, len(r.Ops))}
-	defer func() { p.known = tree.Known{} }() // that of its last part
+	defer func() { p.known = tree.Known{} }() // left over from the last part
 	mark, digest := p.outstanding.mark(), p.digest
 	for i := range r.Ops {
 		err := p.one(&r.Ops[i], o, &txn.Sub[i])
@@ -182,7 +184,7 @@ func (p *Prep) Applied(zxid zk.Zxid) { p.outstanding.drop(zxid) }
 // Outstanding returns the number of outstanding changes.
 func (p *Prep) Outstanding() int { return p.outstanding.size() }
 
-// Digest returns the digest of the tree once all that was decided is applied.
+// Digest returns the digest that the tree will have once all decisions are applied.
 func (p *Prep) Digest() uint64 { return p.digest }
 
 func (p *Prep) allow(n *change, perm zk.Perms, o *Origin) bool {

@@ -94,9 +94,9 @@ func (p *Prep) check(r *zk.Request, o *Origin, txn *zk.Txn) error {
 	return nil
 }
 
-// quota refuses a change that would lead beyond the hard limits of the quota
-// above path. It looks at the applied usage, as ZooKeeper does: writes on their
-// way may overshoot.
+// quota refuses a change that would exceed the hard limits of the quota above
+// path. It looks at the applied usage, as ZooKeeper does, so outstanding writes
+// may exceed the limits.
 func (p *Prep) quota(path string, bytes, count int64) error {
 	if !p.opts.EnforceQuota {
 		return nil
@@ -106,14 +106,14 @@ func (p *Prep) quota(path string, bytes, count int64) error {
 		return nil
 	}
 	if !p.tree.Counted(limited) {
-		return nil // as ZooKeeper: nobody knows what is used
+		return nil // as in ZooKeeper: the usage is unknown
 	}
 	limits, usage := p.tree.QuotaState(limited)
 	if count > 0 && limits.CountHard >= 0 && usage.Count+count > limits.CountHard {
 		p.overQuota(path)
 		return fmt.Errorf("%w: %s may have %d znodes", zk.ErrQuotaExceeded, limited, limits.CountHard)
 	}
-	// What adds no bytes may be made even if there are too many already.
+	// A change that adds no bytes is allowed even if there are too many already.
 	if bytes != 0 && limits.BytesHard >= 0 && usage.Bytes+bytes > limits.BytesHard {
 		p.overQuota(path)
 		return fmt.Errorf("%w: %s may have %d bytes", zk.ErrQuotaExceeded, limited, limits.BytesHard)

@@ -11,11 +11,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestRefusedRequestsLeaveNoTrace decides the same random requests twice: once
-// all of them, once without those that are refused. The decisions, the digests
-// and the outstanding changes must be the same (prep-D1, prep-D4), every transaction must
-// apply without an error (prep-D2), and to the digest it has (prep-D3): on a leader, which knows
-// what it has found out, and on a follower, which does not.
+// TestRefusedRequestsLeaveNoTrace decides the same random requests twice: once all of them, once
+// without those that are refused. The decisions, the digests and the outstanding changes must be
+// the same (prep-D1, prep-D4). Every transaction must apply without an error (prep-D2) and lead
+// to its digest (prep-D3), both on a leader, which applies with what the decision found out, and
+// on a follower, which does not have that.
 func TestRefusedRequestsLeaveNoTrace(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -51,7 +51,7 @@ type twin struct {
 	tree    *tree.Tree
 	prep    *Prep
 	queue   []decided
-	follows bool // it applies what others have decided
+	follows bool // it applies what the other has decided
 }
 
 type decided struct {
@@ -111,7 +111,7 @@ func isRefusal(t *zk.Txn) bool {
 	return false
 }
 
-// checkOrder checks that each change that is outstanding knows the one of its path before it.
+// checkOrder checks that each outstanding change points to the previous change of its path.
 func checkOrder(t *testing.T, o *outstanding) {
 	t.Helper()
 	last := map[string]*change{}
@@ -131,7 +131,7 @@ func checkOrder(t *testing.T, o *outstanding) {
 	}
 }
 
-// compareTwins compares what is outstanding, change by change.
+// compareTwins compares the outstanding changes one by one.
 func compareTwins(t *testing.T, a, b *twin) {
 	t.Helper()
 	checkOrder(t, &a.prep.outstanding)

@@ -1,9 +1,9 @@
-// Package quorum says which servers together are enough: to elect a leader, to
-// commit a transaction, to carry a change of the ensemble.
+// Package quorum decides which sets of servers are enough: to elect a leader, to commit a
+// transaction, or to carry a change of the ensemble.
 //
-// In go the participants of a configuration, once, and then sets of servers; out
-// comes a yes or a no. It is arithmetic on sets and imports nothing. What
-// always holds, by number, so that code and tests can name it:
+// A Set is built once from the participants of a configuration. It then answers for any set of
+// servers whether they are a quorum. It is arithmetic on sets and imports nothing. What always
+// holds, by number, so that code and tests can name it:
 //
 //	quorum-Q1  Two quorums of one configuration have a participant in common. A
 //	           quorum of a Joint has one in common with every quorum of either
@@ -13,6 +13,6 @@
 //	quorum-Q4  The empty set is never a quorum, and an ensemble without weight
 //	           has none.
 //
-// It does not read configurations and does not know what is voted on. The rules
-// are those of Apache ZooKeeper's QuorumMaj and QuorumHierarchical.
+// The package does not read configurations and does not know what is voted on. The rules are
+// those of Apache ZooKeeper's QuorumMaj and QuorumHierarchical.
 package quorum

@@ -2,19 +2,18 @@ package quorum
 
 import "slices"
 
-// Hierarchical is enough when in more than half of the groups the set has more
-// than half of the group's weight. Groups without weight are left out of the
-// count: they are data centers that follow but decide nothing.
+// Hierarchical demands more than half of the weight in more than half of the groups. Groups
+// without weight do not count: they are data centers that follow but decide nothing.
 //
-// quorum-Q1 holds because two majorities of groups share a group, and in it two
+// quorum-Q1 holds because two majorities of groups share a group, and in that group two
 // majorities of weight share a participant.
 type Hierarchical struct {
 	all    Weighted
-	groups []Weighted // those with weight
+	groups []Weighted // the groups with weight
 }
 
-// NewHierarchical returns the rule for these participants, by their groups. It
-// refuses what NewWeighted refuses; so no server is in two groups.
+// NewHierarchical returns the rule for these participants and their groups. It refuses what
+// NewWeighted refuses, so no server is in two groups.
 func NewHierarchical(participants ...Participant) (Hierarchical, error) {
 	all, err := NewWeighted(participants...)
 	if err != nil {

@@ -2,14 +2,14 @@ package quorum
 
 import "slices"
 
-// ID is the number of a server, as it stands in myid and after "server.".
+// ID is the number of a server, as in myid and after "server.".
 type ID int64
 
-// IDs is a set of servers: ascending, each once. The nil set is empty. A copy of
-// the slice is the same set until Add or Remove.
+// IDs is a set of servers in ascending order without duplicates. The nil set is empty. A copy
+// of the slice is the same set until Add or Remove is called.
 type IDs []ID
 
-// MakeIDs makes a set of ids in any order, repeated or not.
+// MakeIDs makes a set of ids, which may be in any order and repeated.
 func MakeIDs(ids ...ID) IDs {
 	set := IDs(slices.Clone(ids))
 	slices.Sort(set)

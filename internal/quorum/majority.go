@@ -1,21 +1,21 @@
 package quorum
 
-// A Set is what counts as enough in one configuration of the ensemble. It does
-// not change and may be shared.
+// A Set decides which servers are enough in one configuration of the ensemble. It does not
+// change and may be shared.
 type Set interface {
 	// Enough reports whether the servers form a quorum (quorum-Q1 to quorum-Q4).
 	Enough(servers IDs) bool
-	// Participants returns who votes. The caller does not change it.
+	// Participants returns the servers that vote. The caller must not change it.
 	Participants() IDs
 	// Weight returns what the vote of a server is worth: 0 if it does not vote.
 	// A server without weight may vote, but not lead.
 	Weight(id ID) int64
 }
 
-// Majority is enough when more than half of the participants are in the set.
+// Majority demands more than half of the participants.
 type Majority struct{ participants IDs }
 
-// NewMajority returns the majority of these participants, each of weight 1.
+// NewMajority returns the majority rule for these participants, each of weight 1.
 func NewMajority(participants ...ID) Majority { return Majority{MakeIDs(participants...)} }
 
 // Enough implements Set.

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// WeightMax is the largest weight of one server. With at most ParticipantsMax of them
-// no sum can overflow.
+// WeightMax is the largest weight of one server. With at most ParticipantsMax servers no sum
+// can overflow.
 const WeightMax = 1 << 40
 
 // ParticipantsMax is the largest number of participants in one configuration.
@@ -15,14 +15,14 @@ const ParticipantsMax = 1 << 16
 // Participant is one participant of a configuration with weights.
 type Participant struct {
 	ID ID
-	// Weight is 0 to WeightMax; "weight.N" in the configuration, 1 without it.
+	// Weight is 0 to WeightMax: "weight.N" in the configuration, 1 if that is missing.
 	Weight int64
-	// Group is G of "group.G"; of no meaning to Weighted.
+	// Group is G of "group.G"; Weighted ignores it.
 	Group int64
 }
 
-// Weighted is enough when the set has more than half of all weight. It is one
-// group of a Hierarchical, or the whole of an ensemble without groups.
+// Weighted demands more than half of all weight. It is one group of a Hierarchical, or a whole
+// ensemble without groups.
 type Weighted struct {
 	participants IDs
 	weights      []int64 // parallel to participants

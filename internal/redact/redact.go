@@ -1,23 +1,23 @@
-// Package redact takes secrets out of URLs that errors show.
+// Package redact removes secrets from URLs that appear in errors.
 //
-// In goes the text that somebody has given for a URL, which may be none: it is wrong, or
-// there would be no error. Out comes what is left to recognize it by. What always holds:
+// The text may not be a valid URL: something is wrong with it, or there would be no
+// error. The result is enough to recognize the URL. What always holds:
 //
-//	redact-R1  Nothing is shown that stands before an @, wherever that is: a password that
-//	           is not escaped may have slashes, commas and question marks.
-//	redact-R2  Of the value of a parameter whose name speaks of a secret nothing is shown.
-//	redact-R3  Of a text without a scheme nothing is shown that stands after such a name and an =:
-//	           it may be what a database calls a connection string, in which a value has quotes.
+//	redact-R1  Nothing before an @ is shown, wherever the @ is: a password that is not
+//	           escaped may have slashes, commas and question marks.
+//	redact-R2  The value of a parameter whose name suggests a secret is not shown at all.
+//	redact-R3  In a text without a scheme nothing after such a name and an = is shown: it may be
+//	           a database connection string, in which values can be quoted.
 //
 // It does not parse: net/url quotes what it cannot read.
 package redact
 
 import "strings"
 
-// hidden stands for what is not shown, as in url.URL.Redacted.
+// hidden replaces what is not shown, as in url.URL.Redacted.
 const hidden = "xxxxx"
 
-// secrets are parts of the names of parameters.
+// secrets are the parts of parameter names that suggest a secret.
 var secrets = []string{"pass", "secret", "token", "sig", "cred", "key", "auth"}
 
 // URL returns the text without secrets.
@@ -55,7 +55,7 @@ func URL(text string) string {
 	return scheme + rest + "?" + b.String()
 }
 
-// upToSecret returns a text up to the first value that has a name of a secret.
+// upToSecret returns a text up to the first value whose name suggests a secret.
 func upToSecret(text string) string {
 	for at := range len(text) {
 		if text[at] != '=' {

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A server that looks takes over a newer configuration of its own ensemble: one with a host of those that
-// are in force, of an epoch that can have come.
+// A server that looks takes over a newer configuration of its own ensemble: it must have a host
+// of those in force, and an epoch that is possible.
 func TestConfigurationOfAnotherEnsembleIsNotAdopted(t *testing.T) {
 	for name, c := range map[string]struct {
 		version int64
@@ -33,8 +33,8 @@ func TestConfigurationOfAnotherEnsembleIsNotAdopted(t *testing.T) {
 	}
 }
 
-// Of the configurations that others have said while this server had a role, the newest one counts. Each
-// of them says it once.
+// Of the configurations that others have announced while this server had a role, the newest one
+// counts. Each server announces it once.
 func TestNewestConfigurationThatCameBeforeAnElectionIsAdopted(t *testing.T) {
 	for name, versions := range map[string][2]int64{
 		"first": {9, 5}, "last": {5, 9}, "beside one that is no use": {9, int64(zk.MakeZxid(1<<21, 9))},

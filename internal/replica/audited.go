@@ -8,26 +8,27 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Audited is what a committed transaction was to a client of this server, or to the
-// ephemerals of a session that has ended, for a log of who has changed what.
+// Audited describes what a committed transaction did for a client of this server, or to the
+// ephemerals of a session that has ended. It is for a log of who has changed what.
 type Audited struct {
 	Session zk.SessionID
-	Asked   *Asked      // nil: ephemerals went with their session
-	Code    zk.Code     // of the request
-	Path    string      // of the new znode, and of what a transaction has changed
+	Asked   *Asked      // nil: ephemerals were deleted with their session
+	Code    zk.Code     // result of the request
+	Path    string      // of the new znode, or of what a transaction has changed
 	Parts   []zk.Result // of a multi
-	Deleted []string    // ephemerals that went
+	Deleted []string    // ephemerals that were deleted
 }
 
-// Asked is a write, and who has asked for it. It is kept until the write is delivered: also
-// if its client goes meanwhile. The shell keeps none beyond the step.
+// Asked is a write and the identities of the client that asked for it. It is kept until the
+// write is delivered, even if the client disconnects meanwhile. The shell must not keep one
+// beyond the step.
 type Asked struct {
 	Request    *zk.Request
 	Identities []zk.Identity
 }
 
-// keepAsked returns what is to be told of a client's write when it is delivered, nil if
-// nobody wants to know.
+// keepAsked returns what to report about a client's write when it is delivered; nil without
+// auditing.
 func (r *Replica) keepAsked(p *parked) *Asked {
 	if !r.opts.Audit {
 		return nil
@@ -40,9 +41,9 @@ func (r *Replica) keepAsked(p *parked) *Asked {
 	return a
 }
 
-// askedAsItIs is how long a request may be that is kept with its data. It points into the
-// bytes that came, which would stay with it, and what bounds those forgets a connection that
-// has gone.
+// askedAsItIs is the size up to which a request is kept with its data. The request points into
+// the bytes that were received and so keeps them alive, and the limit on those bytes forgets a
+// connection that has gone.
 const askedAsItIs = 4 << 10
 
 // named copies a request without its data.
@@ -56,14 +57,14 @@ func named(req *zk.Request) *zk.Request {
 		out.Ops = make([]zk.Request, len(req.Ops))
 	}
 	for i := range req.Ops {
-		op := &req.Ops[i] // of a create the ACL is not told
+		op := &req.Ops[i] // the ACL of a create within a multi is not reported
 		out.Ops[i] = zk.Request{Op: op.Op, Path: strings.Clone(op.Path), Mode: op.Mode}
 	}
 	return out
 }
 
-// audit notes what the transaction that was just applied has come to. A request that a
-// transaction refuses is noted too: that of one that asks for a change has a result in any case.
+// audit records the outcome of the transaction that was just applied. A request that was
+// refused by its transaction is recorded too: a request for a change has a result in any case.
 func (r *Replica) audit(p *proposal, w *waiting) {
 	if !r.opts.Audit {
 		return
@@ -82,7 +83,7 @@ func (r *Replica) audit(p *proposal, w *waiting) {
 	})
 }
 
-// auditEnd notes the ephemerals that have gone with a session.
+// auditEnd records the ephemerals that were deleted with a session.
 func (r *Replica) auditEnd(id zk.SessionID) {
 	var deleted []string
 	for i := range r.applied.Changes {

@@ -6,11 +6,11 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// nobodyThere is the clients of a test without any.
+// nobodyThere stands for the clients of a test without any.
 type nobodyThere struct{ Clients }
 
-// A session whose heartbeat may be among the events that wait ends when these were looked
-// at, not before.
+// A session whose heartbeat may be among the waiting events ends when these were handled, not
+// before.
 func TestSessionsEndWhenAllThatCameWasLookedAt(t *testing.T) {
 	const timeoutMs = 4000
 	r := New(Options{Zab: zab.Options{ID: 1, TickMs: 1000}, SessionMinMs: 2000, SessionMaxMs: 9000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
@@ -29,7 +29,7 @@ func TestSessionsEndWhenAllThatCameWasLookedAt(t *testing.T) {
 	}
 }
 
-// One pause after the other must not keep the sessions of the dead.
+// Pauses that follow each other must not keep the sessions of dead clients.
 func TestPausesThatDoNotEndKeepNoSession(t *testing.T) {
 	r := New(Options{Zab: zab.Options{ID: 1, TickMs: 1000}, SessionMinMs: 2000, SessionMaxMs: 9000}, nil, Recovered{State: NewState(true)}, Now{MonoMs: 1})
 	r.Step(Now{MonoMs: 10}, nil, nobodyThere{})

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// counted are clients of which only the replies are counted.
+// counted are clients whose replies are counted, and nothing else.
 type counted struct {
 	connected, replies int
 	code               zk.Code
@@ -29,8 +29,8 @@ func (c *counted) Reply(_ session.ConnID, h wire.ReplyHeader, _ *zk.Result) {
 	}
 }
 
-// An alone is a server alone whose disk does at once what it is asked to, with eight
-// clients that write.
+// An alone is a standalone server whose disk does everything at once, with eight clients that
+// write.
 type alone struct {
 	replica *replica.Replica
 	now     replica.Now
@@ -59,7 +59,7 @@ func newAlone(t testing.TB) *alone {
 	return a
 }
 
-// step steps until the disk has nothing to do.
+// step steps the replica until the disk has nothing to do.
 func (a *alone) step(events ...replica.Event) {
 	for {
 		disk := a.replica.Step(a.now, events, &a.seen).Disk
@@ -70,7 +70,7 @@ func (a *alone) step(events ...replica.Event) {
 	}
 }
 
-// write has the clients set the same znode, 64 times in a step, and answers them.
+// write makes the clients set the same znode, 64 times in a step, and answers them.
 func (a *alone) write(requests []zk.Request) {
 	events := a.events[:batch]
 	for i := range requests {
@@ -88,8 +88,8 @@ func newRequests() []zk.Request {
 	return requests
 }
 
-// A write allocates its record, which stays in the history, and a step the list of what
-// the disk is to do.
+// A write allocates its record, which stays in the history, and a step allocates the list of
+// operations for the disk.
 func TestAWriteAllocatesItsRecordAlone(t *testing.T) {
 	a, requests := newAlone(t), newRequests()
 	if got := testing.AllocsPerRun(100, func() { a.write(requests) }); got > batch+10 {

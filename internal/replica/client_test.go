@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// client is one connection of a client, with what must hold of it.
+// client is one connection of a client, with the rules that must hold for it.
 type client struct {
 	w          *world
 	id         session.ConnID
@@ -26,17 +26,17 @@ type client struct {
 	closed     bool  // nothing more comes
 	ended      bool  // it asks for nothing more
 	beganMs    int64 // when it connected
-	timeoutMs  int64 // as it was told
+	timeoutMs  int64 // as the client was told
 }
 
 // question is a request that waits for its answer.
 type question struct {
 	request *zk.Request
-	shown   zk.Zxid // to anybody, when it was asked
+	shown   zk.Zxid // the newest zxid shown to any client, when it was asked
 	atMs    int64
 }
 
-// handshake is what a connection begins with.
+// handshake is the beginning of a connection.
 type handshake struct {
 	session   zk.SessionID
 	timeoutMs int32
@@ -84,7 +84,7 @@ func (c *client) request(r *zk.Request) {
 	c.server.push(e)
 }
 
-// lost is the end of the connection from the server's side: its process is gone.
+// lost is the end of the connection from the server's side: the server's process is gone.
 func (c *client) lost() {
 	c.closed = true
 	c.say("disconnected")
@@ -155,7 +155,7 @@ func (s *server) Reply(id session.ConnID, h wire.ReplyHeader, res *zk.Result) {
 	}
 }
 
-// looks checks that a watch has told of a change before a read shows it (replica-R4).
+// looks checks that a watch has reported a change before a read shows it (replica-R4).
 func (c *client) looks(r *zk.Request, code zk.Code, res *zk.Result) {
 	if code != zk.OK {
 		delete(c.watched, r.Path)

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestTextThatAClientWroteIsNoReconfig, though it foresaw the zxid of its write, not when
-// the servers start again and not when a snapshot brings it.
+// TestTextThatAClientWroteIsNoReconfig: such a text is no reconfig even if the client foresaw
+// the zxid of its write, neither when the servers start again nor when a snapshot brings it.
 func TestTextThatAClientWroteIsNoReconfig(t *testing.T) {
 	w := newWorld(t, func(string, ...any) {})
 	w.opts.Auth.SkipACL = true

@@ -7,17 +7,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// onConnect takes a handshake: a new session, or an old one with its password.
+// onConnect handles a handshake: for a new session, or for an existing one with its password.
 func (r *Replica) onConnect(e *Event) {
 	c := r.requests.open(e.Conn, e.Identities)
 	switch {
 	case r.role.service == serviceNone:
 		r.counts.Unserved++
-		r.drop(c) // nobody leads, or this server is not in step yet
+		r.drop(c) // nobody leads, or this server is not synchronized yet
 	case r.opts.NoClientsOfLeader && r.leads():
 		r.drop(c)
 	case e.Connect.LastZxidSeen > r.upTo():
-		// The client has seen more than this server: it must look elsewhere.
+		// The client has seen more than this server has: it must connect elsewhere.
 		r.drop(c)
 	case r.role.readOnly():
 		r.connectReadOnly(c, e.Connect)
@@ -26,8 +26,9 @@ func (r *Replica) onConnect(e *Event) {
 	case e.Connect.Session == 0:
 		r.newSession(c, e.Connect)
 	case r.tookBack(e.Connect.LastZxidSeen):
-		// Its client goes by what is not so any more: znodes that it has made are gone, others that
-		// it has deleted are there again, its own ephemerals too. These end with the session, soon.
+		// A restore has changed what the client relies on: znodes that it created are gone, and
+		// others that it deleted exist again, even ephemerals of its own. Those are deleted
+		// with the session, soon.
 		r.refuseSession(c, e.Connect)
 	case r.resumeLocal(c, e.Connect):
 	default:
@@ -35,10 +36,10 @@ func (r *Replica) onConnect(e *Event) {
 	}
 }
 
-// upTo is the zxid up to which this server has all that was committed. A server that
-// serves in an epoch has all of the epochs before it. A client may have seen a zxid of
-// those that no transaction has: from a leader that had decided nothing yet, or from a
-// read-only server, the end of whose log was not committed.
+// upTo returns the zxid up to which this server has everything that was committed. A server
+// that serves in an epoch has everything of the epochs before it. A client may have seen a zxid
+// of such an epoch that no transaction has: from a leader that had not decided anything yet, or
+// from a read-only server whose log ended with uncommitted transactions.
 func (r *Replica) upTo() zk.Zxid {
 	if r.role.serving() && r.role.epoch != 0 {
 		return max(r.tree.LastZxid(), zk.MakeZxid(r.role.epoch, 0))
@@ -46,11 +47,11 @@ func (r *Replica) upTo() zk.Zxid {
 	return r.tree.LastZxid()
 }
 
-// RestoredEpochs is how far above a backup begins what is restored from it. No session lives for
-// so many elections.
+// RestoredEpochs is how many epochs a restored history begins above its backup. No session
+// lives through so many elections.
 const RestoredEpochs = 1 << 16
 
-// tookBack reports whether a client has seen a history that a restore has taken back.
+// tookBack reports whether a client has seen a history that a restore has undone.
 func (r *Replica) tookBack(seen zk.Zxid) bool {
 	return seen > 0 && int64(r.upTo().Epoch()) >= int64(seen.Epoch())+RestoredEpochs
 }
@@ -60,9 +61,9 @@ func (r *Replica) timeout(wantMs int32) int32 {
 	return min(max(wantMs, r.opts.SessionMinMs), r.opts.SessionMaxMs)
 }
 
-// renegotiate is timeout for a session that there is: no longer than the log has it,
-// since the next leader knows no other. The session is nil if this learner has not
-// learned of it yet.
+// renegotiate negotiates the timeout of an existing session. It is at most the timeout in the
+// log, since the next leader knows no other. The session is nil if this learner has not learned
+// of it yet.
 func (r *Replica) renegotiate(s *session.Session, wantMs int32) int32 {
 	if s == nil {
 		return r.timeout(wantMs)
@@ -89,9 +90,9 @@ func (r *Replica) askSession(w waiting, timeoutMs int32) {
 	r.decideOwn(w.session, &zk.Request{Op: zk.OpCreateSession, TTL: int64(timeoutMs)})
 }
 
-// resume attaches a session to a new connection. The old connection goes first, unless the
-// password is wrong: in ZooKeeper then too, and anybody who has seen the owner of an
-// ephemeral keeps its client from its work. On a learner the leader decides.
+// resume attaches a session to a new connection. The old connection is closed first, unless the
+// password is wrong. ZooKeeper closes it even then, so anybody who has seen the owner of an
+// ephemeral can disturb its client. On a learner the leader decides.
 func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 	if !session.PasswordMatches(req.Session, req.Password) {
 		r.refuseSession(c, req)
@@ -108,7 +109,7 @@ func (r *Replica) resume(c *conn, req *wire.ConnectRequest) {
 		r.refuseSession(c, req)
 		return
 	}
-	s.Owner = ownerSelf // what comes from where it was is refused from now on, as in onRevalidate
+	s.Owner = ownerSelf // requests that arrive from its former place are refused from now on, as in onRevalidate
 	r.take(c, s, req, r.leading.last)
 }
 
@@ -126,8 +127,8 @@ func (r *Replica) refuseSession(c *conn, req *wire.ConnectRequest) {
 	r.drop(c)
 }
 
-// onRevalidated receives from the leader whether a client may have its session.
-// Answers come in the order of the questions.
+// onRevalidated handles the leader's answer on whether a client may have its session. Answers
+// arrive in the order of the questions.
 func (r *Replica) onRevalidated(e *zab.Effect) {
 	if e.Link != 0 {
 		r.answerOn(e)
@@ -135,18 +136,18 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 	}
 	w, ok := r.requests.revalidated()
 	switch {
-	case !ok || !r.requests.has(w.conn): // gone while it waited
+	case !ok || !r.requests.has(w.conn): // disconnected while it waited
 	case !e.OK:
 		r.refuseSession(w.conn, w.connect)
-	case r.peer.State() == zab.Looking: // the role has ended in this step, with what was on its way
+	case r.peer.State() == zab.Looking: // the role has ended in this step, and what was on its way is lost
 		r.drop(w.conn)
 	default:
 		s := r.sessions.Get(e.Session)
-		if s == nil { // its createSession is on its way, and says how long it may be
+		if s == nil { // its createSession is on its way, and brings its timeout
 			s = r.sessions.Open(e.Session, r.timeout(w.connect.TimeoutMs), r.touchedMs())
 			s.Coming = true
 		}
-		s.ToldMs = r.now.MonoMs // the leader has just let it in
+		s.ToldMs = r.now.MonoMs // the leader has just accepted it
 		r.closeOld(s)
 		if r.peer.State() == zab.Observing {
 			r.takeAfterSync(w.conn, s, w.connect)
@@ -156,19 +157,20 @@ func (r *Replica) onRevalidated(e *zab.Effect) {
 	}
 }
 
-// takeAfterSync is take on a server that does not know the zxid of what is on its way, as
-// an observer, or for what it has forwarded: the leader, which lets no older connection of the session write any more, answers
-// a sync when all that it had proposed before is delivered here.
+// takeAfterSync is take for a server that does not know the zxid of what is on its way: for an
+// observer, or for what this server has forwarded. It sends a sync instead. The leader no
+// longer lets an older connection of the session write, and it answers the sync when everything
+// that it had proposed before is delivered here.
 func (r *Replica) takeAfterSync(c *conn, s *session.Session, req *wire.ConnectRequest) {
 	r.table(s).Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	c.resuming = s
 	r.askSync(waiting{conn: c, session: s.ID, op: zk.OpSync, silent: true, connect: req}, &parked{body: syncBody})
 }
 
-// take attaches a session as soon as everything up to zxid is delivered. What
-// the session asked for on its former connection may still be on its way. A
-// read on the new one must not be answered before it: a client that looks for
-// a create whose reply was lost would not find it, and create it twice.
+// take attaches a session as soon as everything up to zxid is delivered. What the session asked
+// for on its former connection may still be on its way, and a read on the new connection must
+// not be answered before it: a client that looks for a create whose reply was lost would not
+// find the znode, and would create it twice.
 func (r *Replica) take(c *conn, s *session.Session, req *wire.ConnectRequest, zxid zk.Zxid) {
 	r.table(s).Resume(s, c.id, r.renegotiate(s, req.TimeoutMs), r.touchedMs())
 	c.resuming = s
@@ -176,7 +178,7 @@ func (r *Replica) take(c *conn, s *session.Session, req *wire.ConnectRequest, zx
 	r.attachResumed()
 }
 
-// attachResumed attaches the sessions that have waited long enough.
+// attachResumed attaches the sessions whose wait is over.
 func (r *Replica) attachResumed() {
 	for {
 		w, ok := r.requests.resumed(max(r.tree.LastZxid(), r.idle()))
@@ -191,7 +193,7 @@ func (r *Replica) attachResumed() {
 func (r *Replica) attachResuming(c *conn, req *wire.ConnectRequest) {
 	s := c.resuming
 	switch {
-	case !r.requests.has(c): // gone while it waited
+	case !r.requests.has(c): // disconnected while it waited
 	case s.Closing || r.table(s).Get(s.ID) != s:
 		r.refuseSession(c, req)
 	default:
@@ -199,8 +201,8 @@ func (r *Replica) attachResuming(c *conn, req *wire.ConnectRequest) {
 	}
 }
 
-// idle is the last zxid given if nothing is on its way: that of a new leader is
-// above all that there is.
+// idle returns the last zxid that this leader has assigned, if nothing is on its way: on a new
+// leader it is above everything in the tree.
 func (r *Replica) idle() zk.Zxid {
 	if r.leading.proposals.size() == 0 && r.leads() {
 		return r.leading.last
@@ -208,11 +210,11 @@ func (r *Replica) idle() zk.Zxid {
 	return zk.NoZxid
 }
 
-// attach binds a connection and a session, and answers the handshake. By now the
-// session's beginning was delivered.
+// attach binds a connection and a session, and answers the handshake. The transaction that
+// created the session has been delivered by now.
 func (r *Replica) attach(c *conn, s *session.Session, req *wire.ConnectRequest) {
 	if !r.leads() && c.resuming == nil {
-		s.ToldMs = r.now.MonoMs // the leader has just made it
+		s.ToldMs = r.now.MonoMs // the leader has just created it
 	}
 	c.session, s.Conn, c.resuming = s, c.id, nil
 	r.touch(s) // it may have waited for what was on its way
@@ -234,11 +236,11 @@ func (r *Replica) onTouch(e *Event) {
 	}
 }
 
-// onDisconnect is the last of a connection: nobody sets a watch for it any more,
-// as its own goroutine may have done even after it was closed from here.
+// onDisconnect is the last event of a connection. Nobody sets a watch for it any more, as its
+// own goroutine may have done even after it was closed from here.
 //
-// On a learner the last heartbeat goes to the leader at once: the client may
-// have been killed, and others wait for the end of its session.
+// On a learner the last heartbeat goes to the leader at once: the client may have been killed,
+// and others wait for the end of its session.
 func (r *Replica) onDisconnect(e *Event) {
 	if c := r.requests.conns[e.Conn]; c != nil && c.session != nil && r.touches.untold(c.session.ID) {
 		r.tellTouches()

@@ -12,8 +12,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// onDeliver applies a committed transaction, tells those who watch what changed,
-// and answers the client that asked for it here, and what was asked after it.
+// onDeliver applies a committed transaction, sends watch events for what changed, and answers
+// the client of this server that asked for it, as well as the requests that waited after that
+// one.
 func (r *Replica) onDeliver(e *zab.Effect) {
 	r.noteConfig(&e.Record)
 	r.lockTree()
@@ -55,8 +56,8 @@ func (r *Replica) onDeliver(e *zab.Effect) {
 	r.attachResumed()
 }
 
-// delivered fills in a record as a value, and reports whether this server has decided it
-// itself: then it need not decode it.
+// delivered fills in a record as a value. It reports whether this server has decided the record
+// itself, in which case it is not decoded.
 func (r *Replica) delivered(record *zab.Record, p *proposal) (own bool) {
 	if r.leading.delivered(record.Zxid, p) {
 		return true
@@ -67,22 +68,22 @@ func (r *Replica) delivered(record *zab.Record, p *proposal) (own bool) {
 	return false
 }
 
-// notify tells the connections that wait for a change and may read it, if there are any.
+// notify sends the event of a change to the connections that watch for it and may read it.
 func (r *Replica) notify(zxid zk.Zxid, i int) (told bool) {
 	invariant.Check(r.locked, "replica: a watch fires where readers see the change already (replica-R4)")
 	change := &r.applied.Changes[i]
 	r.tell = r.watches.Fire(change.Type, change.Path, r.tell[:0])
 	r.tallies.fired(change.Type, len(r.tell))
 	if r.tell = r.readers(change.ACL, r.tell); len(r.tell) == 0 {
-		return false // as mostly: the event below is on the heap
+		return false // the usual case, returned early because the event below is allocated on the heap
 	}
 	event := zk.Event{Type: change.Type, State: zk.StateSyncConnected, Path: change.Path, Zxid: zxid}
 	r.clients.Notify(r.tell, &event)
 	return true
 }
 
-// readers keeps those of some connections that may read under an ACL: mostly all, since
-// everybody may.
+// readers keeps those of some connections that may read under an ACL. In most cases that is all
+// of them, because everybody may.
 func (r *Replica) readers(list acl.List, conns []session.ConnID) []session.ConnID {
 	if len(conns) == 0 || r.opts.Auth.Allow(list, zk.PermRead, nil) {
 		return conns
@@ -107,17 +108,18 @@ func (r *Replica) readers(list acl.List, conns []session.ConnID) []session.ConnI
 	})
 }
 
-// permitted is what was found in a transaction about who may read what it changes. A multi may
-// change one znode, or several with one list, 40,000 times, and tell hundreds of connections,
-// each with dozens of identities.
+// permitted is what was found, during one transaction, about which connections may read what it
+// changes. It limits the work: a multi may change one znode, or several with the same ACL,
+// 40,000 times, and notify hundreds of connections, each with dozens of identities.
 type permitted struct {
-	list *zk.ACL // the first entry of the list that was asked last; nil: none
+	list *zk.ACL // the first entry of the ACL that was asked about last; nil: none
 	may  map[session.ConnID]bool
-	left int // look-ups that the transaction may still cost
+	left int // look-ups that the transaction may still use
 }
 
-// lookUpsMax is how many look-ups in lists a transaction may cost: a fifth of a second. A watcher
-// that would cost more is disconnected, and asks for what it has missed when it is back.
+// lookUpsMax bounds the look-ups in ACLs that a transaction may use: about a fifth of a second.
+// A watcher that would need more is disconnected, and learns what it has missed when it
+// reconnects.
 const lookUpsMax = 4 << 20
 
 func (q *permitted) begin() {
@@ -125,7 +127,7 @@ func (q *permitted) begin() {
 	q.left = lookUpsMax
 }
 
-// permittedKept is how many answers a map may have that is used again.
+// permittedKept is how many answers a map may have to be used again.
 const permittedKept = 1 << 10
 
 func (q *permitted) forget() {
@@ -139,7 +141,7 @@ func (q *permitted) forget() {
 	q.list = nil
 }
 
-// about forgets what was found about another list.
+// about forgets what was found about a different ACL.
 func (q *permitted) about(list acl.List) {
 	if first := &list.Entries()[0]; first != q.list {
 		q.forget()
@@ -150,19 +152,19 @@ func (q *permitted) about(list acl.List) {
 	}
 }
 
-// note keeps an answer for the next change with the same list.
+// note keeps an answer for the next change with the same ACL.
 func (q *permitted) note(id session.ConnID, may bool) { q.may[id] = may }
 
-// ask reports whether so many look-ups may still be made, and counts them.
+// ask counts n look-ups, and reports whether they may still be made.
 func (q *permitted) ask(n int) bool {
 	q.left -= n
 	return q.left >= 0
 }
 
-// reply answers the request of a transaction.
+// reply answers the request that a transaction came from.
 func (r *Replica) reply(p *proposal, w *waiting) {
 	if w.op == zk.OpCreateSession {
-		r.notUpgraded(w) // or a handshake, whose session could not be made
+		r.notUpgraded(w) // an upgrade, or a handshake, whose session could not be created
 		return
 	}
 	if !r.requests.has(w.conn) {
@@ -170,28 +172,28 @@ func (r *Replica) reply(p *proposal, w *waiting) {
 	}
 	res := &r.applied.Result
 	if res.Code == zk.ErrSessionMoved {
-		r.drop(w.conn) // its client is elsewhere; ZooKeeper says nothing either (ZOOKEEPER-710)
+		r.drop(w.conn) // its client is connected elsewhere; ZooKeeper sends no answer either (ZOOKEEPER-710)
 		return
 	}
 	h := wire.ReplyHeader{Xid: p.header.Cxid, Zxid: p.header.Zxid, Code: res.Code}
 	res.Op = w.op
 	r.replyTo(w.conn, w.number, h, res)
 	if w.op == zk.OpCloseSession {
-		r.drop(w.conn) // refused, which ends the connection in any case
+		r.drop(w.conn) // it was refused, and it ends the connection in any case
 	}
 }
 
-// sessionCreated answers the handshake that waited for it.
+// sessionCreated answers the handshake that waited for its session.
 func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	s := r.sessions.Open(p.header.Session, p.Txn.TimeoutMs, r.touchedMs())
 	s.Coming, s.LongestMs = false, p.Txn.TimeoutMs
-	s.TimeoutMs = min(s.TimeoutMs, s.LongestMs) // it may have been opened before its own was known
+	s.TimeoutMs = min(s.TimeoutMs, s.LongestMs) // it may have been opened before its own timeout was known
 	r.upgraded(s)
 	if !r.requests.has(w.conn) || w.connect == nil {
 		return // the client is gone; the session expires
 	}
 	if s.Conn != 0 {
-		r.drop(w.conn) // somebody guessed the session before it was there, and has it
+		r.drop(w.conn) // another client guessed the session id early, and has the session
 		return
 	}
 	if r.leads() {
@@ -200,7 +202,7 @@ func (r *Replica) sessionCreated(p *proposal, w *waiting) {
 	r.attach(w.conn, s, w.connect)
 }
 
-// sessionClosed removes a session and closes the connection it is attached to.
+// sessionClosed removes a session and closes its connection.
 func (r *Replica) sessionClosed(p *proposal, w *waiting) {
 	s := r.sessions.Get(p.header.Session)
 	r.noteEnded(p.header.Session)
@@ -216,7 +218,7 @@ func (r *Replica) sessionClosed(p *proposal, w *waiting) {
 	r.touches.forget(p.header.Session)
 }
 
-// forget drops a connection, its watches with it.
+// forget drops a connection together with its watches.
 func (r *Replica) forget(id session.ConnID) {
 	c := r.requests.close(id)
 	if c == nil {

@@ -5,18 +5,20 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A transaction carries the digest of the tree that it makes, as the leader has
-// worked it out before anybody applied it. A server whose tree has another one
-// would show what the others do not, now or later. Its log is sound, for that is
-// compared record by record; its tree is not. The leader finds out which server is
-// wrong (zab/diverged.go). A learner is sent the leader's whole state. A leader leaves
-// its role, reads its disk again, and takes no part in elections until another one has
-// sent its state: the others elect one of those whose trees are right. If they cannot
-// do without it, it goes on with the tree that it has: it is better to serve what its
-// log has made than nothing.
+// A transaction carries the digest of the tree that it produces. The leader computes it before
+// any server applies the transaction. A server whose tree has a different digest would show,
+// now or later, something that the others do not. Its log is sound, because that is compared
+// record by record; its tree is not. The leader determines which server is wrong
+// (zab/diverged.go).
+//
+// A learner that is wrong is sent the leader's whole state. A leader that is wrong leaves its
+// role, reads its disk again, and takes no part in elections until another leader has sent its
+// state. Meanwhile the other servers elect one whose tree is right. If they cannot go on
+// without it, it continues with the tree that it has: what its log has produced is better than
+// no service.
 
-// compare looks at the digest. After a fuzzy snapshot the tree is ahead of its
-// zxid for a while.
+// compare compares the digest of a transaction with the tree. After a fuzzy snapshot the tree
+// is ahead of its zxid for a while.
 func (r *Replica) compare(p *proposal) {
 	switch {
 	case p.Digest.Version != zk.DigestVersion && r.trust.tree == likenessFuzzy:
@@ -36,10 +38,11 @@ func (r *Replica) compare(p *proposal) {
 	}
 }
 
-// diverged tells the peer, which has it judged who is wrong. The digests of an earlier epoch
-// are no judgement on the leader of this one: its learners wait for its own. A leader that
-// delivers what another one had left gives up its role for it, unless that is no news: it had
-// found the same while it followed that one.
+// diverged reports a difference to the peer, which has the leader judge who is wrong. A digest
+// of an earlier epoch proves nothing about the leader of this one, so its learners wait for
+// digests of its own. A leader that delivers what an earlier leader left gives up its role for
+// a difference, unless it is already known: the server had found it while it followed that
+// leader.
 func (r *Replica) diverged(zxid zk.Zxid) {
 	known, leads := r.trust.differs, r.peer.State() == zab.Leading
 	if !leads {
@@ -50,16 +53,16 @@ func (r *Replica) diverged(zxid zk.Zxid) {
 	}
 }
 
-// noteDiffers has the disk keep in mind that digests differ from a zxid on, or, with 0, that
-// they do no more. By the log alone the next start could not tell a leader whose tree is wrong
-// from a disk that has lost a record: it would ask that leader for its tree.
+// noteDiffers stores on disk that digests differ from a zxid on or, with 0, that they no longer
+// do. From the log alone the next start could not distinguish a leader whose tree is wrong from
+// a disk that has lost a record, and would ask that leader for its tree.
 func (r *Replica) noteDiffers(from zk.Zxid) {
 	if r.trust.noteDiffers(from > 0) {
 		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskNoteDiffers, Zxid: from})
 	}
 }
 
-// doubtTick takes the tree for what it is, if nobody leads who could send another.
+// doubtTick accepts the doubted tree if there is no leader that could send another one.
 func (r *Replica) doubtTick() {
 	if r.trust.doubt != doubtTree || r.role.reloading || !r.peer.Quiet() || r.now.MonoMs-r.role.lookingMs < r.opts.Zab.SyncMs {
 		return

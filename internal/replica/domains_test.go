@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A map of domains stays what it was when it was read, as do the identities that come of it,
-// whatever becomes of its znodes: connections hold both, with no lock.
+// A map of domains stays as it was when it was read, and so do the identities that it yields,
+// whatever happens to its znodes: connections hold both without a lock.
 func TestDomainsAreNeverChanged(t *testing.T) {
 	for _, op := range []zk.Op{zk.OpSetData, zk.OpSetACL, zk.OpCreate, zk.OpDelete} {
 		tr := tree.New(tree.Options{})

@@ -9,33 +9,33 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Clients is told, in order, what goes to the connections. Calls about changes
-// come while readers are kept out of the tree (replica-R4): what a result points at may
-// change when the call returns.
+// Clients receives, in order, what is sent to the connections. Calls about changes are made
+// while readers are kept out of the tree (replica-R4): what a result points at may change when
+// the call returns.
 type Clients interface {
-	// Connected answers a handshake. A refused one is all zero and is followed
-	// by Close.
+	// Connected answers a handshake. The response to a refused one is all zero, and Close
+	// follows.
 	Connected(session.ConnID, *wire.ConnectResponse)
 	// Reply answers a request; result is nil if there is no body.
 	Reply(session.ConnID, wire.ReplyHeader, *zk.Result)
-	// Reached tells a connection that its turn has come for a read that it answers by
-	// itself (Event.Own): what it must see is in the tree.
+	// Reached tells a connection that it may now answer a read that it answers by itself
+	// (Event.Own): what the read must see is in the tree.
 	Reached(session.ConnID)
-	// Notify sends a watch event to connections, some of which may have gone. It keeps
-	// neither.
+	// Notify sends a watch event to connections, some of which may have gone. It must keep
+	// neither argument.
 	Notify([]session.ConnID, *zk.Event)
-	// Notified comes when a transaction has told all its events, before readers see it:
-	// what a connection answers by itself from then on must follow them.
+	// Notified is called when all events of a transaction have been sent, before readers see
+	// it: what a connection answers by itself from then on must follow the events.
 	Notified()
-	// Close closes the connection once everything before has been sent.
+	// Close closes the connection once everything sent before has left.
 	Close(session.ConnID)
 }
 
-// DiskKind says what the disk is to do.
+// DiskKind says what the disk must do.
 type DiskKind uint8
 
-// What a disk does, and which fields of DiskOp it uses. The operations are
-// carried out strictly in order: after a crash a prefix of them is there.
+// The operations of a disk, and the fields of DiskOp that each uses. They are carried out
+// strictly in order: after a crash a prefix of them is on disk.
 const (
 	DiskAppend       DiskKind = iota // the record goes to the log: Zxid, Payload
 	DiskSync                         // everything appended becomes durable: Ticket
@@ -43,14 +43,14 @@ const (
 	DiskSetCurrent                   // the current epoch becomes durable: Epoch, Ticket
 	DiskTruncate                     // the log is truncated after Zxid and read again: Ticket
 	DiskSaveSnapshot                 // the tree as it is becomes a durable snapshot of Zxid that replaces the log: Ticket
-	DiskReload                       // everything is read again, to be told by EventRecovered
-	DiskNoteDiffers                  // from Zxid on digests differ from the tree's, for the next start; 0: no more
+	DiskReload                       // everything is read again; the answer is EventRecovered
+	DiskNoteDiffers                  // for the next start: from Zxid on digests differ from the tree's; 0: no longer
 	DiskEndAlone                     // a quorum of an ensemble has the history
 )
 
-// Repeatable reports whether an operation that found no space has changed nothing
-// and can be done again: until an epoch's file or a snapshot has its name, nobody
-// is promised anything. A log that could not write is of no use any more.
+// Repeatable reports whether an operation that found no space has changed nothing and can be
+// repeated. Until the file of an epoch or a snapshot has its final name, nobody has been
+// promised anything. A log that could not write is not usable any more.
 func (k DiskKind) Repeatable() bool {
 	switch k {
 	case DiskSetAccepted, DiskSetCurrent, DiskSaveSnapshot, DiskReload:
@@ -59,8 +59,8 @@ func (k DiskKind) Repeatable() bool {
 	return false
 }
 
-// DiskOp is one operation of the disk. One EventDone stands for all operations
-// up to its ticket, so several syncs in a row may be one.
+// DiskOp is one operation of the disk. One EventDone covers all operations up to its ticket, so
+// several syncs in a row may become one.
 type DiskOp struct {
 	Kind    DiskKind
 	Epoch   uint32
@@ -69,35 +69,36 @@ type DiskOp struct {
 	Payload []byte
 }
 
-// OutgoingVote is a notification to a peer. Of several to the same peer that wait
-// only the last one matters.
+// OutgoingVote is a notification to a peer. Of several that wait for the same peer only the
+// last one matters.
 type OutgoingVote struct {
 	To           quorum.ID
 	Notification fle.Notification
 }
 
-// Effects are what a Step wants done, each list in its order. What is sent to
-// peers never rests on an operation of the disk of the same step: that is sent
-// in the step that learns of its end.
+// Effects are what a Step wants done, each list in its order. What is sent to peers never
+// depends on a disk operation of the same step: it is sent in the step that learns that the
+// operation is done.
 type Effects struct {
 	Disk      []DiskOp
 	Links     []zab.Effect // connect, send, close, send-snapshot, read-log
 	Votes     []OutgoingVote
 	Ensembles Ensembles    // what has changed about the configuration
-	OverQuota []string     // paths whose quota was exceeded, to be told to the operator
+	OverQuota []string     // paths whose quota was exceeded, to report to the operator
 	Left      []zab.Reason // roles that ended in this step, for the log
-	Remapped  bool         // Reader.Domains was read again
-	Unasked   int          // connections that were closed since there were too many questions about what they may read
-	Diverged  []zk.Zxid    // transactions whose digest is not that of the tree, to be told to the operator
-	Audited   []Audited    // what clients of this server have changed, or tried to, where Options.Audit asks for it
+	Remapped  bool         // Reader.Domains was read again in this step
+	Unasked   int          // connections that were closed because too many look-ups were needed to find what they may read
+	Diverged  []zk.Zxid    // transactions whose digest is not that of the tree, to report to the operator
+	Audited   []Audited    // with Options.Audit: what clients of this server have changed, or tried to
 
-	asked []*Asked // of Audited that were told, to be used again
+	asked []*Asked // from Audited that was reported, to be used again
 }
 
-// askedKept is how many Asked are kept to be used again: about as many as are on their way.
+// askedKept is how many Asked are kept to be used again: about as many as are on their way at a
+// time.
 const askedKept = 4096
 
-// anAsked returns one that is empty.
+// anAsked returns an empty Asked.
 func (e *Effects) anAsked() *Asked {
 	n := len(e.asked)
 	if n == 0 {
@@ -108,8 +109,8 @@ func (e *Effects) anAsked() *Asked {
 	return a
 }
 
-// reset starts a new step. Payloads are given away with the records: the disk
-// writes them while the next step goes on.
+// reset starts a new step. Payloads now belong to the disk, which writes them while the next
+// step goes on.
 func (e *Effects) reset() {
 	e.Ensembles, e.Remapped, e.Unasked = Ensembles{}, false, 0
 	clear(e.Disk)

@@ -34,14 +34,14 @@ func (r *Replica) lookNow() {
 		last = zk.NoZxid
 	}
 	r.vote(fle.Look{Zxid: last, Epoch: int64(current)})
-	if r.election.appointed != nil && r.election.looking() { // else the votes received before have decided
+	if r.election.appointed != nil && r.election.looking() { // otherwise the votes received before have decided the election
 		r.appoint()
 	}
 	r.election.appoint(nil)
 }
 
-// appoint takes the role that a reconfiguration gave; false if it cannot be
-// taken. Nobody is asked: a vote on the way would only make others doubt.
+// appoint takes the role that a reconfiguration assigned; false if it cannot be taken. Nobody
+// is asked first: a vote on its way would only make others doubt.
 func (r *Replica) appoint() bool {
 	elections := r.counts.Elections
 	r.vote(*r.election.appointed)
@@ -58,7 +58,7 @@ func (r *Replica) onNotification(e *Event) {
 	}
 }
 
-// vote gives the election an event and carries out what follows.
+// vote gives the election an event and carries out its effects.
 func (r *Replica) vote(event fle.Event) {
 	if _, ok := event.(fle.Synced); ok {
 		r.election.succeeded()
@@ -68,7 +68,7 @@ func (r *Replica) vote(event fle.Event) {
 		r.noteVote(received.From, &received.Notification)
 	}
 	reborn := r.role.reborn
-	newer, elected := []string(nil), (*fle.Elected)(nil) // any id may be a leader's, 0 too
+	newer, elected := []string(nil), (*fle.Elected)(nil) // a pointer, because any id may be a leader's, even 0
 	for _, effect := range r.election.machine.Step(r.now.MonoMs, event) {
 		switch e := effect.(type) {
 		case fle.Send:
@@ -83,8 +83,8 @@ func (r *Replica) vote(event fle.Event) {
 		case fle.Learned:
 			learned = &e
 		case fle.Disloyal:
-			// Zab's leader counts who follows it; who looks elsewhere leaves a
-			// link behind, which is noticed by itself.
+			// Zab's leader counts its followers itself; a server that looks elsewhere drops its
+			// link, which is noticed anyway.
 		}
 	}
 	r.adoptConfig(newer)
@@ -94,7 +94,7 @@ func (r *Replica) vote(event fle.Event) {
 	switch {
 	case elected == nil:
 	case r.role.reborn && !reborn:
-		r.look() // what was adopted in the same step gives it another part: no role is taken up, so none ends
+		r.look() // a configuration adopted in the same step changes this server's role: no role has begun, so none ends
 	case !r.role.reborn:
 		r.endReadOnly()
 		r.role.elected(elected.Leader)
@@ -106,7 +106,7 @@ func (r *Replica) vote(event fle.Event) {
 	}
 }
 
-// noteVote keeps a vote for operators; observers look with one for nobody.
+// noteVote keeps a vote for operators, except votes of observers, which vote for nobody.
 func (r *Replica) noteVote(from quorum.ID, n *fle.Notification) {
 	if n.Leader < 0 {
 		return
@@ -120,20 +120,22 @@ func (r *Replica) tellElection() {
 	r.vote(fle.Reconfigured{Ensemble: r.ensemble.forElection()})
 }
 
-// PermissionMs is for how long a permission of the oracle holds, from when it was asked for. The
-// one who gives it to the other server waits twice as long after it was taken back.
+// PermissionMs is how long a permission of the oracle holds, counted from when it was asked
+// for. The oracle waits twice as long after it withdraws a permission before it permits the
+// other server.
 func PermissionMs(tickMs int64) int64 { return tickMs }
 
-// takePermission looks whether the oracle's permission holds yet: at the begin of a step, before
-// anything is decided in it. What was said before a pause of the process is over by then.
+// takePermission checks whether the oracle's permission still holds, at the beginning of a step
+// and before anything is decided in it. A permission from before a pause of the process has
+// ended by then.
 func (r *Replica) takePermission() {
 	if r.ensemble.take(r.now.MonoMs < r.now.PermittedMs) {
 		r.tellElection()
 	}
 }
 
-// tellAlone tells the peer whether this server may decide alone. That it may not holds before
-// the peer looks at the time.
+// tellAlone tells the peer whether this server may decide alone. A withdrawal takes effect
+// before the peer handles the time.
 func (r *Replica) tellAlone() {
 	if alone := r.ensemble.alone() && !r.trust.voteless(); r.ensemble.tell(alone) {
 		if !alone {
@@ -143,7 +145,7 @@ func (r *Replica) tellAlone() {
 	}
 }
 
-// electionTick lets the election look at the time.
+// electionTick gives the election the time.
 func (r *Replica) electionTick() {
 	if r.ensemble.standalone() {
 		return
@@ -156,8 +158,8 @@ func (r *Replica) electionTick() {
 	}
 }
 
-// WakeMs returns when the replica wants a step at the latest, false if it waits
-// for events alone. A shell gives it a tick now and then besides.
+// WakeMs returns when the replica needs a step at the latest; false if it waits for events
+// alone. A shell also gives it a tick at regular times.
 func (r *Replica) WakeMs() (int64, bool) {
 	if r.watches.Sweeping() {
 		return r.now.MonoMs, true
@@ -170,16 +172,16 @@ func (r *Replica) WakeMs() (int64, bool) {
 	return earlier(wakeMs, ok, r.peer.WakeMs)
 }
 
-// leads reports whether this server decides.
+// leads reports whether this server decides transactions.
 func (r *Replica) leads() bool { return r.role.serving() && r.peer.State() == zab.Leading }
 
-// Leads reports whether this server decides, with clients let in.
+// Leads reports whether this server leads and serves clients.
 func (r *Replica) Leads() bool { return r.leads() }
 
-// Elections returns how many elections were decided since the start.
+// Elections returns how many elections have been decided since the start.
 func (r *Replica) Elections() int64 { return r.counts.Elections }
 
-// Leader returns who leads, and false if nobody is known to.
+// Leader returns the leader; false if none is known.
 func (r *Replica) Leader() (quorum.ID, bool) { return r.role.leader, r.role.epoch != 0 }
 
 // Epoch returns the established epoch, 0 without one.
@@ -188,7 +190,7 @@ func (r *Replica) Epoch() uint32 { return r.role.epoch }
 // Serving reports whether clients are served.
 func (r *Replica) Serving() bool { return r.role.serving() }
 
-// Peer returns the server's part in Zab, for reports.
+// Peer returns this server's part in Zab, for reports.
 func (r *Replica) Peer() *zab.Peer { return r.peer }
 
 // Config returns the configuration in force, nil for a standalone server.

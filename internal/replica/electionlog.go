@@ -8,47 +8,47 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// ElectionEntry is an election as this server has seen it, for operators. Times are of its wall
-// clock, in milliseconds.
+// ElectionEntry is an election as this server saw it, for operators. Times are those of its
+// wall clock, in milliseconds.
 type ElectionEntry struct {
 	BeganMs   int64
-	Reason    zab.Reason // why its role before had ended; zab.ReasonNone without one
-	Cast      []Cast     // votes, in the order in which they came; its own among them
-	More      int        // votes that were not kept
-	DecidedMs int64      // 0 while it goes on, and where it came to nothing
-	Leader    quorum.ID  // of a decision
+	Reason    zab.Reason // why this server's role before it ended; zab.ReasonNone without one
+	Cast      []Cast     // votes in order of arrival, including its own
+	More      int        // how many votes were not kept
+	DecidedMs int64      // 0 while it goes on, and if it led to nothing
+	Leader    quorum.ID  // the elected leader
 }
 
-// Cast is a vote that a server has told: its first, or another one than before.
+// Cast is a vote that a server has sent: its first one, or one that differs from its last.
 type Cast struct {
 	AtMs   int64
 	Server quorum.ID
-	State  fle.State // of that server: one that follows or leads tells who leads
+	State  fle.State // of that server: one that follows or leads names the leader
 	Round  int64
 	fle.Vote
 }
 
-// What is kept: so many elections, the newest, and so many votes of each.
+// How many of the newest elections are kept, and how many votes of each.
 const (
 	electionsKept = 16
 	castMax       = 64
 )
 
-// earlyMs is how long before an election a vote may have come that is part of it: another
-// server may have lost its leader a moment sooner.
+// earlyMs is how long before an election a vote may have arrived to be part of it: another
+// server may have lost its leader a moment earlier.
 const earlyMs = 5000
 
-// electionLog are the newest elections, the oldest first.
+// electionLog holds the newest elections, the oldest first.
 type electionLog struct {
 	all   []ElectionEntry
-	left  zab.Reason // why the last role ended, since the last election began
-	early []Cast     // votes of servers that look while this one does not, the last of each
+	left  zab.Reason // why the last role ended, if it ended after the last election began
+	early []Cast     // the last vote of each server that looks while this one does not
 }
 
-// leave notes why a role has ended.
+// leave records why a role has ended.
 func (l *electionLog) leave(reason zab.Reason) { l.left = reason }
 
-// begin notes that an election begins.
+// begin records that an election begins.
 func (l *electionLog) begin(nowMs int64) {
 	if len(l.all) >= electionsKept {
 		l.all = slices.Delete(l.all, 0, 1)
@@ -63,7 +63,7 @@ func (l *electionLog) begin(nowMs int64) {
 	l.early = l.early[:0]
 }
 
-// cast notes a vote, unless its server has told it already.
+// cast records a vote, unless its server has sent the same one before.
 func (l *electionLog) cast(c Cast) {
 	if len(l.all) == 0 || l.all[len(l.all)-1].DecidedMs != 0 {
 		l.keep(c)
@@ -85,7 +85,7 @@ func (l *electionLog) cast(c Cast) {
 	last.Cast = append(last.Cast, c)
 }
 
-// keep keeps a vote for an election that may begin.
+// keep keeps a vote for an election that may begin soon.
 func (l *electionLog) keep(c Cast) {
 	if c.State != fle.Looking {
 		return
@@ -96,7 +96,8 @@ func (l *electionLog) keep(c Cast) {
 	}
 }
 
-// decided notes who was elected. What a reconfig has appointed has had no election.
+// decided records which server was elected. A leader that a reconfig has appointed has had no
+// election.
 func (l *electionLog) decided(nowMs int64, leader quorum.ID) {
 	if len(l.all) == 0 {
 		return

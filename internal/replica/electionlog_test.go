@@ -15,14 +15,14 @@ func TestElectionLogKeepsTheVotesOfAnElection(t *testing.T) {
 	var l electionLog
 	l.begin(100)
 	l.decided(110, 3)
-	l.cast(vote(200, 4, 4, fle.Looking)) // long before the next one
+	l.cast(vote(200, 4, 4, fle.Looking)) // long before the next election
 	l.cast(vote(4900, 2, 1, fle.Looking))
-	l.cast(vote(4950, 2, 2, fle.Looking)) // another server has lost the leader sooner
+	l.cast(vote(4950, 2, 2, fle.Looking)) // another server lost the leader earlier
 	l.cast(vote(4960, 5, 3, fle.Following))
 	l.leave(zab.ReasonLinkLost)
 	l.begin(8000)
 	l.cast(vote(8000, 1, 1, fle.Looking))
-	l.cast(vote(8001, 1, 1, fle.Looking)) // to another server
+	l.cast(vote(8001, 1, 1, fle.Looking)) // sent to another server
 	l.cast(vote(8002, 1, 2, fle.Looking))
 	l.decided(8003, 2)
 	l.cast(vote(8004, 1, 2, fle.Following))

@@ -2,12 +2,12 @@ package replica
 
 import "github.com/conclave-project/conclave/zk"
 
-// endedMax bounds the sessions that are remembered after their end.
+// endedMax bounds how many ended sessions are remembered.
 const endedMax = 1 << 20
 
-// endedSessions are sessions that have ended, the latest endedMax of them. The zero value has none.
+// endedSessions holds the endedMax sessions that have ended last. The zero value has none.
 type endedSessions struct {
-	ms    map[zk.SessionID]int64 // when each has ended
+	ms    map[zk.SessionID]int64 // when each session ended
 	order queue[endedSession]    // the oldest first
 }
 
@@ -32,7 +32,7 @@ func (e *endedSessions) has(id zk.SessionID) bool {
 	return ended
 }
 
-// forget forgets those that ended before a time.
+// forget drops the sessions that ended before a time.
 func (e *endedSessions) forget(beforeMs int64) {
 	for first := e.order.front(); first != nil && first.ms < beforeMs; first = e.order.front() {
 		e.forgetFirst()
@@ -41,7 +41,7 @@ func (e *endedSessions) forget(beforeMs int64) {
 
 func (e *endedSessions) forgetFirst() {
 	first := e.order.pop()
-	if e.ms[first.id] == first.ms { // else it was told of again
+	if e.ms[first.id] == first.ms { // otherwise the same id was recorded again later
 		delete(e.ms, first.id)
 	}
 }

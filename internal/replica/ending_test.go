@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A learner of Apache's attaches a session as soon as its leader lets it in: it would own what is
-// created after its end is decided, and nobody would delete that.
+// A learner of Apache's attaches a session as soon as its leader lets it in. After its end is
+// decided, the session would own what it creates then, and nobody would delete that.
 func TestSessionWhoseEndIsDecidedIsLetInNowhere(t *testing.T) {
 	var seen []string
 	p := &player{t: t}
@@ -31,7 +31,7 @@ func TestSessionWhoseEndIsDecidedIsLetInNowhere(t *testing.T) {
 	}
 }
 
-// A createSession may come twice, or late: a session that has ended is not made again by it.
+// A createSession may come twice, or late: it does not create a session again that has ended.
 func TestCreateSessionOfAnEndedSessionMakesNone(t *testing.T) {
 	p := &player{t: t, brief: true}
 	p.w = newWorld(t, func(format string, args ...any) { t.Logf(format, args...) })

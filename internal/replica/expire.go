@@ -5,9 +5,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ExpireSession has a session end at the next tick, as if its client had been
-// silent for its timeout: tests ask for that between two steps. It returns false
-// if this server does not decide, or there is no such session that all know.
+// ExpireSession makes a session end at the next tick, as if its client had been silent for its
+// timeout. Tests call it between two steps. It returns false if this server does not lead, or
+// has no such session that all servers know.
 func (r *Replica) ExpireSession(id zk.SessionID) bool {
 	s := r.sessions.Get(id)
 	if s == nil || s.Closing || !r.leads() {
@@ -19,6 +19,6 @@ func (r *Replica) ExpireSession(id zk.SessionID) bool {
 	return true
 }
 
-// Locals returns the sessions that this server alone knows. Only the goroutine
-// that steps the replica may use it.
+// Locals returns the sessions that only this server knows. Only the goroutine that steps the
+// replica may use it.
 func (r *Replica) Locals() *session.Table { return r.locals }

@@ -4,5 +4,5 @@ package replica
 // taken while transactions went on.
 func (r *Replica) Fuzzy() bool { return r.trust.tree == likenessFuzzy }
 
-// Fetched is for how many paths the tree has fetched ahead.
+// Fetched is the number of paths for which the tree has fetched ahead.
 func (r *Replica) Fetched() int { return r.fetcher.Total() }

@@ -7,10 +7,10 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// A leader looks at a znode first when it decides, a follower when it applies: for that the tree
-// fetches ahead.
+// The first access to a znode is the leader's when it decides, and a follower's when it
+// applies. The tree prefetches the znodes for that.
 
-// fetchRequests fetches for the first of some events, if this server leads.
+// fetchRequests prefetches the znodes of the first of some events, if this server leads.
 func (r *Replica) fetchRequests(events []Event) {
 	if r.peer.State() != zab.Leading {
 		return
@@ -23,8 +23,8 @@ func (r *Replica) fetchRequests(events []Event) {
 	r.fetcher.Fetch(r.tree)
 }
 
-// fetchEffects fetches for the first of some effects of the peer: for the requests of its learners if
-// this server leads, else for what it delivers.
+// fetchEffects prefetches the znodes of the first of some effects of the peer: of its learners'
+// requests if this server leads, otherwise of what it delivers.
 func (r *Replica) fetchEffects(effects []zab.Effect) {
 	addEffects(&r.fetcher, effects[:min(len(effects), tree.FetchMax)], r.peer.State() == zab.Leading)
 	r.fetcher.Fetch(r.tree)

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// What a follower fetches for a transaction is the path that it has; of a multi and of what is damaged there is none.
+// A follower fetches the path of a transaction. A multi and a damaged transaction have none.
 func TestPathOfATransactionIsFetched(t *testing.T) {
 	acl := zk.OpenACL()
 	for _, c := range []zk.Txn{
@@ -38,7 +38,7 @@ func TestPathOfATransactionIsFetched(t *testing.T) {
 	}
 }
 
-// A leader fetches for what its learners ask for, the others for what they deliver.
+// A leader fetches for the requests of its learners, the others for what they deliver.
 func TestEffectsThatAreFetchedFor(t *testing.T) {
 	request := zk.Request{Op: zk.OpSetData, Path: "/asked", Version: -1}
 	body := wire.AppendRequest(nil, &request)[wire.PrefixBytes+wire.HeaderBytes:]

@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A leader may find in one batch that it is established and that another learner
-// has promised its epoch. What that learner is told of the ensemble must have the
-// number of the first epoch, too.
+// A leader may find in one batch that it is established and that another learner has promised
+// its epoch. The configuration that this learner is sent must have the number of the first
+// epoch, too.
 func TestLearnerThatComesAsTheFirstEpochBeginsHasItsConfiguration(t *testing.T) {
 	w := newWorld(t, func(string, ...any) {})
 	w.opts.ReconfigEnabled = true
@@ -20,7 +20,7 @@ func TestLearnerThatComesAsTheFirstEpochBeginsHasItsConfiguration(t *testing.T) 
 	for _, s := range w.all() {
 		s.start()
 	}
-	leader := w.servers[2] // 1 and 2 elect it before 3 has said anything
+	leader := w.servers[2] // 1 and 2 elect it before 3 has sent anything
 	held := func(l *lane) bool {
 		if l.to != leader || len(l.parcels) == 0 || l.parcels[0].message == nil {
 			return false
@@ -60,7 +60,8 @@ func TestLearnerThatComesAsTheFirstEpochBeginsHasItsConfiguration(t *testing.T) 
 }
 
 // A client may be served before the first epoch has begun, by a server that is read-only or
-// whose ensemble is new: /zookeeper/config has the configuration of its file by then.
+// whose ensemble is new. By then /zookeeper/config has the configuration from the server's
+// file.
 func TestConfigurationIsInTheTreeBeforeTheFirstEpoch(t *testing.T) {
 	w := newWorld(t, func(string, ...any) {})
 	w.found(3)

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// The number that the first epoch gives the configuration is no reconfig, in a snapshot
-// either: a server that took it for one and was elected let nobody in who had that number.
+// The number that the first epoch gives the configuration is no reconfig, not in a snapshot
+// either. A server that took it for one and was elected let in nobody who had that number.
 func TestFirstConfigurationOfASnapshotIsNoReconfig(t *testing.T) {
 	var story []string
 	w := newWorld(t, func(f string, a ...any) { story = append(story, fmt.Sprintf(f, a...)) })

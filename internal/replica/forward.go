@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// syncBody is the body of a sync of the root: an empty path would do as well,
-// but not for every server.
+// syncBody is the body of a sync of the root. An empty path would do as well, but some servers
+// do not accept it.
 var syncBody = []byte{0, 0, 0, 1, '/'}
 
 // forward sends a client's request to the leader.
@@ -24,11 +24,11 @@ func (r *Replica) forwardSession(id zk.SessionID, timeoutMs int32) {
 	r.forward(&zab.Request{Session: id, Op: zk.OpCreateSession, Body: body})
 }
 
-// onForwarded takes a request that a learner brings.
+// onForwarded handles a request that a learner forwards.
 func (r *Replica) onForwarded(e *zab.Effect) {
 	q, owner := e.Request, ownerOf(e)
 	switch {
-	case r.peer.State() != zab.Leading: // an observer master
+	case r.peer.State() != zab.Leading: // this server is an observer master
 		r.order(zab.Event{Kind: zab.EventForward, Link: e.Link, Request: q})
 	case q.Op == zk.OpSync:
 		r.order(zab.Event{Kind: zab.EventSync, Link: e.Link})
@@ -44,7 +44,7 @@ func (r *Replica) onForwarded(e *zab.Effect) {
 	}
 }
 
-// decodeForwarded reads the body of a learner's request. What a client may not
+// decodeForwarded decodes the body of a learner's request. An operation that clients may not
 // ask for is refused: a check from ZooKeeper before 3.8.1 (ZOOKEEPER-2623).
 func (r *Replica) decodeForwarded(q *zab.Request, req *zk.Request) zk.Code {
 	req.Op, req.Xid = q.Op, q.Xid
@@ -64,8 +64,8 @@ func (r *Replica) bodyBytesMax() int {
 	return wire.FrameBytesMax
 }
 
-// createForwarded opens a session that a learner has given a number. One that has ended
-// is not made again: others may have what it held, and its client is to learn of that.
+// createForwarded opens a session whose id a learner has chosen. A session that has ended is
+// not created again: others may have taken what it held, and its client must learn of that.
 func (r *Replica) createForwarded(q *zab.Request, owner uint64) {
 	timeoutMs := r.opts.SessionMinMs
 	if len(q.Body) >= 4 {
@@ -85,8 +85,8 @@ func (r *Replica) createForwarded(q *zab.Request, owner uint64) {
 	r.decide(asked)
 }
 
-// onTouched takes the heartbeats that a learner has gathered. A learner that the
-// client has left may still bring one, with the timeout that it had there.
+// onTouched handles the heartbeats that a learner has gathered. A learner that the client has
+// left may still send one, with the timeout that the session had there.
 func (r *Replica) onTouched(e *zab.Effect) {
 	if r.peer.State() != zab.Leading {
 		r.handTouchesOn(e.Touches)
@@ -102,8 +102,8 @@ func (r *Replica) onTouched(e *zab.Effect) {
 	}
 }
 
-// onRevalidate answers a learner to which a client has come with a session.
-// The server that had it before has lost it: its later writes are refused.
+// onRevalidate answers a learner to which a client has connected with a session. The server
+// that had the session before has lost it: its later writes for the session are refused.
 func (r *Replica) onRevalidate(e *zab.Effect) {
 	if r.peer.State() != zab.Leading {
 		r.order(zab.Event{Kind: zab.EventRevalidate, Link: e.Link, Session: e.Session, TimeoutMs: e.TimeoutMs})
@@ -120,8 +120,8 @@ func (r *Replica) onRevalidate(e *zab.Effect) {
 	r.order(zab.Event{Kind: zab.EventRevalidated, Link: e.Link, Session: e.Session, TimeoutMs: e.TimeoutMs, OK: valid})
 }
 
-// touch notes a heartbeat of a client of this server. On a learner it waits
-// for the next ping unless it is urgent.
+// touch records a heartbeat of a client of this server. On a learner it waits for the next ping
+// unless it is urgent.
 func (r *Replica) touch(s *session.Session) {
 	switch {
 	case s.Local:
@@ -134,8 +134,8 @@ func (r *Replica) touch(s *session.Session) {
 	}
 }
 
-// viaMs is how much longer a heartbeat may be on its way to the leader than to whom this
-// server sends it.
+// viaMs returns how much longer a heartbeat may take to the leader when it goes through an
+// observer master.
 func (r *Replica) viaMs() int64 {
 	if r.peer.BehindMaster() {
 		return r.opts.Zab.PingMs()
@@ -143,8 +143,8 @@ func (r *Replica) viaMs() int64 {
 	return 0
 }
 
-// tellTouches has the leader told at once, with others that ask for it in this
-// step.
+// tellTouches has the leader told at once. One message serves everything that asks for it in
+// this step.
 func (r *Replica) tellTouches() {
 	if r.touches.tell(r.steps, r.now.MonoMs) {
 		r.order(zab.Event{Kind: zab.EventTouched})

@@ -8,15 +8,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// onIdentities takes what the certificate of a connection proves now that the map of domains
-// has changed. What it asks for brings its identities along; what it is told of rests on this.
+// onIdentities updates what the certificate of a connection proves after the map of domains has
+// changed. Requests carry their own identities; which events a connection may receive depends
+// on these.
 func (r *Replica) onIdentities(e *Event) {
 	if c := r.requests.conns[e.Conn]; c != nil {
 		c.identities = e.Identities
 	}
 }
 
-// noteMap notes that a transaction changes the map, or who may change it. The map is read
+// noteMap records that a transaction changes the map, or who may change it. The map is read
 // again before readers are let in, once for all transactions of the step.
 func (r *Replica) noteMap(t *zk.Txn) {
 	if !r.opts.Auth.Groups.On {
@@ -38,11 +39,11 @@ func (r *Replica) readMap() {
 	r.reader.Domains = domainsOf(&r.reader)
 }
 
-// Domains is the map of domains as the tree has it: see auth.Groups. It is replaced, never
+// Domains is the map of domains as it is in the tree: see auth.Groups. It is replaced, never
 // changed.
 type Domains struct {
-	Of   map[string][]string // the domains that an id is in, in order
-	Open []string            // paths whose children are left out: everybody may change them
+	Of   map[string][]string // the domains of each id, in order
+	Open []string            // paths whose children are ignored, because everybody may change them
 }
 
 func domainsOf(v *Reader) *Domains {
@@ -57,7 +58,7 @@ func domainsOf(v *Reader) *Domains {
 			return nil
 		}
 		names := n.Children(nil)
-		for i := range names { // those of the tree move, and nobody looks at a map with it locked
+		for i := range names { // copied, because names in the tree move, and the map is read without the lock
 			names[i] = strings.Clone(names[i])
 		}
 		return names

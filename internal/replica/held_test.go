@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A server of Apache's whose log is ahead of its leader's waits for a transaction of that one's epoch. Where no client
-// asks for one the leader makes one that changes nothing.
+// A server of Apache's whose log is ahead of its leader's waits for a transaction of that
+// leader's epoch. If no client asks for one, the leader makes one that changes nothing.
 func TestLeaderDoesNotLetALearnerWaitForAClient(t *testing.T) {
 	w := newWorld(t, func(string, ...any) {})
 	w.opts.Zab.OneByOne = true // as Apache's links are
@@ -30,7 +30,7 @@ func TestLeaderDoesNotLetALearnerWaitForAClient(t *testing.T) {
 	if last := old.replica.Peer().Durable(); last != zk.MakeZxid(1, 1) {
 		t.Fatalf("the old leader has %s", zab.FormatZxid(last))
 	}
-	old.crash(0, 1) // with what it has not sent
+	old.crash(0, 1) // and everything that it has not sent is lost
 	clear(w.cuts)
 	w.pass(10_000)
 	old.start()

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Of a long answer nothing is kept when the next one is made: a client that sets many watches
-// again behind a sync has the loop make as many events.
+// Nothing of a long answer is kept when the next one is made: a client that sets many watches
+// again behind a sync makes the loop produce as many events.
 func TestLastAnswerKeepsLittle(t *testing.T) {
 	s := newScript(t)
 	s.command([]string{"connect", "1"})
@@ -31,7 +31,7 @@ func TestLastAnswerKeepsLittle(t *testing.T) {
 	}
 }
 
-// The space of requests that were answered holds none of them: each may have a megabyte.
+// The space of requests that were answered does not keep any of them: each may have a megabyte.
 func TestSpaceOfParkedRequestsHoldsNone(t *testing.T) {
 	var q requests
 	many := make([]parked, 0, 2*spareLeast)

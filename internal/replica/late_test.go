@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// A server may be far behind its leader for long, and say all the time that it is there. What it
-// brings of a session that has ended meanwhile is not taken for that of a session of its own: another
-// client has the lock.
+// A server may be far behind its leader for a long time, and send messages all the time. What
+// it brings for a session that has ended meanwhile must not be attributed to a session of its
+// own: another client has the lock.
 func TestWriteOfAnEndedSessionIsRefusedHoweverLateItsServerIs(t *testing.T) {
-	const behind = 4 // observes
+	const behind = 4 // an observer
 	p := &player{t: t, brief: true}
 	p.w = newWorld(t, func(format string, args ...any) { t.Logf(format, args...) })
 	p.run(`option local upgrade
@@ -37,7 +37,7 @@ func TestWriteOfAnEndedSessionIsRefusedHoweverLateItsServerIs(t *testing.T) {
 		p.run(fmt.Sprintf("request 3 create /%d x", i))
 		p.quiesceBut(leader, behind)
 	}
-	for range 40 { // the server has received a bit, and is not silent, but does not know of the end
+	for range 40 { // the server has received a little, so it is not silent, but it does not know of the end
 		p.w.tick(300, p.w.all())
 		p.run(fmt.Sprintf("touch 2\ntouch 3\ndeliver %d %d", leader, behind))
 		p.quiesceBut(leader, behind)
@@ -57,8 +57,8 @@ func TestWriteOfAnEndedSessionIsRefusedHoweverLateItsServerIs(t *testing.T) {
 	}
 }
 
-// A client may wait for what is on its way until its session is nearly over for the leader, which
-// let it in before. That it lives is told then at once.
+// A client may wait for transactions that are on their way until its session is nearly over for
+// the leader, which let it in before. Then the leader is told at once that the session lives.
 func TestSessionThatHasWaitedForItsPlaceIsTold(t *testing.T) {
 	var seen []string
 	p := &player{t: t}

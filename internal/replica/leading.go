@@ -6,29 +6,30 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// leading is what only a leader has: what it has decided, and what it has to clear away.
+// leading is what only a leader has: what it has decided, and what it has to clean up.
 type leading struct {
 	prep      *prep.Prep // nil until this server has led
 	proposals queue[proposal]
-	last      zk.Zxid // last one given
+	last      zk.Zxid // last zxid assigned
 	reapMs    int64   // when to look for containers next
-	// reapCredit is how many may be deleted at once, times a minute's milliseconds.
+	// reapCredit is how many znodes may be deleted at once, multiplied by the milliseconds of a
+	// minute.
 	reapCredit int64
-	reapAt     int            // where the look for what may go goes on, 0: it is over
-	reapFrom   int            // where the next one begins, for the limit has ended the last; 0: at the newest
+	reapAt     int            // where the search for deletable znodes continues, 0: it is finished
+	reapFrom   int            // where the next search begins if the limit has ended the last one; 0: at the newest
 	orphans    []zk.SessionID // sessions to end at the next tick
-	ends       []zk.SessionID // sessions whose time is over, to be ended, some in each step
+	ends       []zk.SessionID // expired sessions that are still to be ended, some in each step
 	ended      endedSessions  // see isLocal
 }
 
-// proposal is a transaction that this server has decided and that is not
-// delivered yet: what the peer keeps as bytes, as a value.
+// proposal is a transaction that this server has decided and that is not delivered yet. The
+// peer keeps it as bytes, this is its value.
 type proposal struct {
 	header zk.TxnHeader
 	prep.Decision
 }
 
-// begin leads after a zxid.
+// begin starts to lead after a zxid.
 func (l *leading) begin(prep *prep.Prep, last zk.Zxid, reapMs int64, orphans []zk.SessionID) {
 	l.prep, l.last, l.reapMs, l.orphans = prep, last, reapMs, orphans
 }
@@ -40,17 +41,18 @@ func (l *leading) leave() {
 	l.ended = endedSessions{}
 }
 
-// number gives the next zxid.
+// number assigns the next zxid.
 func (l *leading) number(peer *zab.Peer) zk.Zxid {
 	l.last = peer.After(l.last)
 	return l.last
 }
 
-// proposal returns the next transaction, to be decided. It is kept until it is delivered.
+// proposal returns space for the next transaction, to be decided. It is kept until it is
+// delivered.
 func (l *leading) proposal() *proposal { return l.proposals.add() }
 
-// delivered takes out the transaction of a zxid, false if this server has not decided
-// it.
+// delivered removes the transaction of a zxid and fills it in; false if this server has not
+// decided it.
 func (l *leading) delivered(zxid zk.Zxid, p *proposal) bool {
 	first := l.proposals.front()
 	if first == nil || first.header.Zxid != zxid {
@@ -61,27 +63,27 @@ func (l *leading) delivered(zxid zk.Zxid, p *proposal) bool {
 	return true
 }
 
-// applied notes that the tree has everything up to a zxid.
+// applied records that the tree has everything up to a zxid.
 func (l *leading) applied(zxid zk.Zxid) {
 	if l.prep != nil {
 		l.prep.Applied(zxid)
 	}
 }
 
-// end has a session end at the next tick.
+// end makes a session end at the next tick.
 func (l *leading) end(id zk.SessionID) { l.orphans = append(l.orphans, id) }
 
-// takeOrphans returns the sessions that are to end now.
+// takeOrphans returns the sessions that must end now.
 func (l *leading) takeOrphans() []zk.SessionID {
 	orphans := l.orphans
 	l.orphans = nil
 	return orphans
 }
 
-// endLater keeps sessions that are to be ended.
+// endLater adds sessions that are to be ended.
 func (l *leading) endLater(ids []zk.SessionID) { l.ends = append(l.ends, ids...) }
 
-// nextEnd takes out the first of them.
+// nextEnd removes and returns the first of them.
 func (l *leading) nextEnd() zk.SessionID {
 	id := l.ends[0]
 	if l.ends = l.ends[1:]; len(l.ends) == 0 {
@@ -90,9 +92,9 @@ func (l *leading) nextEnd() zk.SessionID {
 	return id
 }
 
-// reapDue reports whether it is time to look for what nobody needs any more, among all
-// there are or where the last look stopped, and since when that was. An interval of 0 is
-// never.
+// reapDue reports whether it is time to search for znodes that nobody needs any more, either
+// among all of them or from where the last search stopped. It also returns the time since the
+// last search began. An interval of 0 means never.
 func (l *leading) reapDue(nowMs, intervalMs int64, all int) (sinceMs int64, due bool) {
 	if l.reapAt > 0 {
 		return 0, true
@@ -110,9 +112,9 @@ func (l *leading) reapDue(nowMs, intervalMs int64, all int) (sinceMs int64, due 
 
 const minuteMs = 60_000
 
-// reapLimit returns how many znodes may be deleted in a look, as many as the limit per
-// minute allows for the time since the last one. What is left of it is kept, up to one
-// znode or one look.
+// reapLimit returns how many znodes a search may delete: as many as the limit per minute allows
+// for the time since the last search. What remains of the limit is kept, up to one znode or one
+// search.
 func (l *leading) reapLimit(sinceMs, perMinute, intervalMs int64) int {
 	l.reapCredit += sinceMs * perMinute
 	limit := int(l.reapCredit / minuteMs)
@@ -120,8 +122,9 @@ func (l *leading) reapLimit(sinceMs, perMinute, intervalMs int64) int {
 	return limit
 }
 
-// reapOn lets the next tick look on from a place. What is left beyond the limit is the first
-// of the next look: new znodes without end, which come before it, do not keep it.
+// reapOn makes the next tick continue the search from a place. If the limit was reached, the
+// rest comes first in the next search, so an endless stream of new znodes, which would come
+// before it, does not keep it alive.
 func (l *leading) reapOn(at int, within bool) {
 	if l.reapAt, l.reapFrom = at, 0; !within {
 		l.reapAt, l.reapFrom = 0, at

@@ -10,32 +10,33 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Listing is a list of many children that is read in portions: the tree is free between two of
-// them, so that nobody waits for the whole list. It is good if the children have not changed from
-// the first portion to the end, which shows in the znode's pzxid, or in how many they are: after 2^31
-// changes of the children no new one raises the pzxid.
+// Listing is a list of many children that is read in portions. The tree is unlocked between two
+// portions, so nobody waits for the whole list. The list is valid if the children have not
+// changed between the first portion and the end. A change shows in the pzxid of the znode, or
+// in the number of children, because after 2^31 changes of the children no new change raises
+// the pzxid.
 type Listing struct {
-	Names []byte // as they stand in a reply, one after the other
+	Names []byte // as in a reply, one after another
 	Count int
 
 	of    listed
-	after string   // the last one
-	part  []string // of the tree
+	after string   // the last name read
+	part  []string // the last portion, in memory of the tree
 }
 
-// listed is what makes a list of children another one.
+// listed identifies a list of children: if any of it changes, it is another list.
 type listed struct {
 	czxid, pzxid zk.Zxid
 	children     int
 	replaced     int
 }
 
-// listingPart is how many names are read while the tree is kept from transactions: some tenths
-// of a millisecond.
+// listingPart is how many names are read while transactions are kept out of the tree: some
+// tenths of a millisecond.
 const listingPart = 1000
 
-// List reads the next portion; more says that there are others. It is not ok if the list is not
-// good any more, or is none that the caller may have. The tree is locked for reading.
+// List reads the next portion; more reports whether others follow. ok is false if the list is
+// no longer valid, or if the caller may not have it. The tree is locked for reading.
 func (v *Reader) List(req *zk.Request, who Caller, l *Listing) (more, ok bool) {
 	n, code := v.readable(req, who)
 	if code != zk.OK || l.Count > 0 && l.of != v.listed(n) {
@@ -52,12 +53,13 @@ func (v *Reader) List(req *zk.Request, who Caller, l *Listing) (more, ok bool) {
 		l.Names = jute.AppendString(l.Names, name)
 	}
 	l.Count += len(l.part)
-	l.after = strings.Clone(l.part[len(l.part)-1]) // the tree may free it
+	l.after = strings.Clone(l.part[len(l.part)-1]) // copied, because the tree may free it
 	return more, true
 }
 
-// Listed answers req with a list that was read to its end, all but its names, and sets the watch
-// that is asked for; false if the list is not good any more. The tree is locked for reading.
+// Listed answers req with a list that was read to its end, except for the names themselves, and
+// sets the watch if req asks for one; false if the list is no longer valid. The tree is locked
+// for reading.
 func (v *Reader) Listed(req *zk.Request, who Caller, l *Listing, a *Answer) bool {
 	n, code := v.readable(req, who)
 	if code != zk.OK || l.of != v.listed(n) {

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A list that is read in portions is what the children are at its end, or is not good; and data of
-// children that change, so that their names stand elsewhere, change nothing about it.
+// A list that is read in portions equals the children at its end, or is not good. Data of
+// children that change, so that their names are stored elsewhere, change nothing about it.
 func TestListingIsTheChildrenAtItsEndOrNotGood(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 16))
 	v := &Reader{Tree: tree.New(tree.Options{}), Watches: watch.New(), Auth: &auth.Rules{}, Run: "r"}
@@ -44,7 +44,7 @@ func TestListingIsTheChildrenAtItsEndOrNotGood(t *testing.T) {
 		same, ok := true, true
 		between := func() {
 			if random.IntN(3) > 0 {
-				moves := []string{strings.Clone(l.after)} // to another place in memory, which others take
+				moves := []string{strings.Clone(l.after)} // to another place in memory; the old one is used for other data
 				for range 20 {
 					moves = append(moves, names[random.IntN(len(names))])
 				}
@@ -63,7 +63,7 @@ func TestListingIsTheChildrenAtItsEndOrNotGood(t *testing.T) {
 				at := random.IntN(len(names))
 				apply(zk.Txn{Op: zk.OpDelete, Path: "/d/" + names[at]})
 				names = slices.Delete(names, at, at+1)
-			case 2: // the same number of them
+			case 2: // the same number of children
 				at := random.IntN(len(names))
 				apply(zk.Txn{Op: zk.OpDelete, Path: "/d/" + names[at]})
 				names[at] = create("/d")

@@ -6,10 +6,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A local session is known to one server alone (localSessionsEnabled): it costs
-// the ensemble no transaction, it ends with its server, it cannot move, and it
-// cannot own ephemerals unless it is upgraded first to one that all know
-// (localSessionsUpgradingEnabled).
+// A local session is known to only one server (localSessionsEnabled). It costs the ensemble no
+// transaction, it ends with its server, and it cannot move. It cannot own ephemerals unless it
+// is first upgraded to one that all servers know (localSessionsUpgradingEnabled).
 
 // newLocal opens a local session and attaches it at once.
 func (r *Replica) newLocal(c *conn, req *wire.ConnectRequest) {
@@ -18,9 +17,10 @@ func (r *Replica) newLocal(c *conn, req *wire.ConnectRequest) {
 	r.attach(c, s, req)
 }
 
-// resumeLocal gives a local session back to its client; false if there is none, or
-// all know it by now: it is being upgraded by this server, who leads, or the answer to
-// its upgrade was lost with a role. The old connection goes first in any case.
+// resumeLocal attaches a local session to its client's new connection. It returns false if
+// there is no such local session, or if all servers know the session by now: this server is the
+// leader and is upgrading it, or the answer to its upgrade was lost with a role. The old
+// connection is closed first in any case.
 func (r *Replica) resumeLocal(c *conn, req *wire.ConnectRequest) bool {
 	s := r.locals.Get(req.Session)
 	if s == nil || !session.PasswordMatches(req.Session, req.Password) {
@@ -42,7 +42,7 @@ func (r *Replica) resumeLocal(c *conn, req *wire.ConnectRequest) bool {
 	return true
 }
 
-// table is the one that a session is in.
+// table returns the table that a session is in.
 func (r *Replica) table(s *session.Session) *session.Table {
 	if s.Local {
 		return r.locals
@@ -50,7 +50,7 @@ func (r *Replica) table(s *session.Session) *session.Table {
 	return r.sessions
 }
 
-// closeLocal ends a local session, with its connection.
+// closeLocal ends a local session and closes its connection.
 func (r *Replica) closeLocal(id zk.SessionID) {
 	s := r.locals.Get(id)
 	if s == nil {
@@ -60,7 +60,7 @@ func (r *Replica) closeLocal(id zk.SessionID) {
 	r.locals.Remove(id)
 }
 
-// expireLocals ends the local sessions whose time is over.
+// expireLocals ends the local sessions that have expired.
 func (r *Replica) expireLocals() {
 	for _, id := range r.locals.Expire(r.lookedAtMs()) {
 		r.counts.Expired++
@@ -68,10 +68,10 @@ func (r *Replica) expireLocals() {
 	}
 }
 
-// upgrade makes the session of a connection one that all servers know, before a
-// request that needs it (ZOOKEEPER-1147). It returns false if that may not be.
-// The decision falls here, where requests have their order: those after the
-// upgrade are not local any more (ZOOKEEPER-3471).
+// upgrade turns the session of a connection into one that all servers know, before a request
+// that needs it (ZOOKEEPER-1147). It returns false if that is not allowed. The decision is made
+// here, where requests have their order: those after the upgrade are not local any more
+// (ZOOKEEPER-3471).
 func (r *Replica) upgrade(c *conn, req *zk.Request) bool {
 	if !c.session.Local || c.session.Upgrading || !ownsEphemeral(req) {
 		return true
@@ -84,8 +84,8 @@ func (r *Replica) upgrade(c *conn, req *zk.Request) bool {
 	return true
 }
 
-// notUpgraded ends a local session that cannot be one that all know: the leader has ended
-// it already, and others may have what it held.
+// notUpgraded ends a local session that cannot become one that all servers know: the leader has
+// ended it already, and others may have taken what it held.
 func (r *Replica) notUpgraded(w *waiting) {
 	if r.requests.has(w.conn) {
 		r.drop(w.conn)
@@ -93,9 +93,9 @@ func (r *Replica) notUpgraded(w *waiting) {
 	r.closeLocal(w.session)
 }
 
-// ownsEphemeral reports whether a request creates an ephemeral, in a multi too
-// (ZOOKEEPER-2725). A container or a TTL znode never is one, whatever its flags say; of a
-// local session the leader refuses those.
+// ownsEphemeral reports whether a request creates an ephemeral, possibly within a multi
+// (ZOOKEEPER-2725). A container or a TTL znode is never an ephemeral, whatever its flags say;
+// the leader refuses them to a local session.
 func ownsEphemeral(req *zk.Request) bool {
 	for i := range req.Ops {
 		if ownsEphemeral(&req.Ops[i]) {
@@ -105,15 +105,15 @@ func ownsEphemeral(req *zk.Request) bool {
 	return (req.Op == zk.OpCreate || req.Op == zk.OpCreate2) && req.Mode.IsEphemeral()
 }
 
-// upgraded hands the connection that a local session has by now, which need not be
-// the one that asked, over to the session that all servers know.
+// upgraded moves the connection of a local session, which need not be the one that asked for
+// the upgrade, to the session that all servers know.
 func (r *Replica) upgraded(s *session.Session) {
 	local := r.locals.Get(s.ID)
 	if local == nil {
 		return // upgraded before, or its client is gone
 	}
 	r.locals.Remove(s.ID)
-	r.touch(s) // until now nobody else was told that its client lives
+	r.touch(s) // until now no other server was told that its client is alive
 	c := r.requests.conns[local.Conn]
 	if c == nil {
 		return
@@ -129,9 +129,9 @@ func (r *Replica) upgraded(s *session.Session) {
 	}
 }
 
-// isLocal reports whether a session that the leader does not know is a local one of
-// its own, or may be one of the learner that brings its request. One that has ended
-// was known to all, and its last requests may still be on their way.
+// isLocal reports whether a session that the leader does not know is a local session of the
+// leader, or may be a local session of the learner that forwards its request. A session that
+// has ended was known to all servers, and its last requests may still be on their way.
 func (r *Replica) isLocal(id zk.SessionID) bool {
 	if r.leading.ended.has(id) {
 		return false
@@ -139,20 +139,20 @@ func (r *Replica) isLocal(id zk.SessionID) bool {
 	return r.locals.Get(id) != nil || r.opts.LocalSessions && uint8(uint64(id)>>56) != uint8(r.opts.Zab.ID)
 }
 
-// noteEnded remembers a session that has ended, where it could be taken for a local
-// one.
+// noteEnded remembers a session that has ended, if it could be mistaken for a local one.
 func (r *Replica) noteEnded(id zk.SessionID) {
 	if r.opts.LocalSessions && r.leads() {
 		r.leading.ended.note(id, r.now.MonoMs)
 	}
 }
 
-// endedKept is for how many times initLimit and syncLimit an ended session is remembered.
+// endedKept is how long an ended session is remembered, as a multiple of initLimit plus
+// syncLimit.
 const endedKept = 10
 
-// forgetEnded forgets sessions of which no request can come any more. A learner may be behind
-// for longer than syncLimit, and its observers for as long again: it says that it is there, also
-// while it is at a long step.
+// forgetEnded forgets sessions for which no request can arrive any more. A learner may be
+// behind for longer than syncLimit, and its observers for as long again, because a server
+// reports that it is alive even during a long step.
 func (r *Replica) forgetEnded() {
 	r.leading.ended.forget(r.now.MonoMs - endedKept*(r.opts.Zab.InitMs+r.opts.Zab.SyncMs))
 }

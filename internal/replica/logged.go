@@ -8,16 +8,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// loggedConfigs are the texts of the last two reconfigs that a state has, nil for none: that
-// in the tree of its snapshot, and those in the log after it. The tree alone would not do: it
-// has the last one, and a client may have written something else there since.
+// loggedConfigs are the texts of the last two reconfigs that a state has, nil for none: the one
+// in the tree of its snapshot, and those in the log after it. The tree alone is not enough: it
+// has only the last one, and a client may have written something else there since.
 type loggedConfigs struct{ newest, before []byte }
 
 func (l *loggedConfigs) note(text []byte) { l.newest, l.before = bytes.Clone(text), l.newest }
 
-// reconfigIn returns the text that a tree has of a configuration, if a reconfig has left
-// it, and its version: the zxid that wrote it, and the version of its znode is the one that a
-// reconfig leaves. A text that a setData brought is none, though its client may foresee the zxid.
+// reconfigIn returns the text of a configuration in a tree, if a reconfig has written it, and
+// its version. A reconfig leaves the zxid that wrote the text as the version in it, and a fixed
+// version of the znode. A text that a setData wrote does not count, even if its client guessed
+// the zxid.
 func reconfigIn(t *tree.Tree) (text []byte, version int64) {
 	node, ok := t.Find(zk.ConfigPath)
 	if !ok {
@@ -31,10 +32,11 @@ func reconfigIn(t *tree.Tree) (text []byte, version int64) {
 	return text, version
 }
 
-// recalled is a reconfig that was logged before a restart, or came with a snapshot, and is
-// newer than what is in force: the file that has it was not written, or is gone. Whether it was committed is
-// not known, so its quorum counts as well. The number of a first epoch is no reconfig:
-// where there was none, the configuration of the start says where the servers are.
+// recalled returns a reconfig that was logged before a restart, or came with a snapshot, and is
+// newer than the one in force: the file for it was not written, or is gone. Nobody knows
+// whether it was committed, so its quorum counts as well. The version of a first epoch is no
+// reconfig: where there was none, the configuration given at the start says where the servers
+// are.
 func (r *Replica) recalled(s *State) *ensemble.Config { return r.newerReconfig(s.configs.newest) }
 
 func (r *Replica) newerReconfig(text []byte) *ensemble.Config {
@@ -45,11 +47,11 @@ func (r *Replica) newerReconfig(text []byte) *ensemble.Config {
 	return c
 }
 
-// committedIn is the newest reconfig that a state shows to be in force, nil for none that is newer
-// than what the files have. One after which the log goes on in a later epoch is: the leader of
-// that had it in its history, and began with a quorum of both. Of any other nobody knows. The one
-// before it is in force: there is one change at a time, and to count by the one of the files
-// would be to count by a configuration that is two behind.
+// committedIn returns the newest reconfig that a state shows to be in force; nil if there is
+// none newer than what the files have. A reconfig is in force if the log goes on after it in a
+// later epoch: the leader of that epoch had it in its history, and began with a quorum of both
+// configurations. Of any other reconfig nobody knows. Then the one before it is in force: only
+// one change is possible at a time, and the configuration in the files would be two behind.
 func (r *Replica) committedIn(s *State) *ensemble.Config {
 	newest, last := r.recalled(s), s.tree.LastZxid()
 	if newest == nil || last.Counter() != 0 && last.Epoch() > zk.Zxid(newest.Version).Epoch() {
@@ -61,12 +63,13 @@ func (r *Replica) committedIn(s *State) *ensemble.Config {
 	return nil
 }
 
-// UnreadableConfig returns why a configuration could not be read that the data had at the start,
-// newer than the one in force, nil if there was none: Apache's servers take some that are refused
-// here. A server that counts by an older one may elect against those who can read it.
+// UnreadableConfig returns why a configuration in the data at the start, newer than the one in
+// force, could not be read; nil if there was none. Apache servers accept some configurations
+// that are refused here. A server that counts by an older configuration may hold an election
+// against those that can read the newer one.
 func (r *Replica) UnreadableConfig() error { return r.unreadable }
 
-// unreadableIn is UnreadableConfig of a state.
+// unreadableIn returns the same for a state.
 func (r *Replica) unreadableIn(s *State) error {
 	text := s.configs.newest
 	if ensemble.VersionOf(text) <= r.ensemble.inForce.Version {

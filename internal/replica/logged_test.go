@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A reconfig in a server's log counts, though its file does not have it and a client has written
-// over /zookeeper/config since.
+// A reconfig in a server's log counts, even if its file does not have it and a client has
+// overwritten /zookeeper/config since.
 func TestWhatAClientWroteHidesNoReconfig(t *testing.T) {
 	w := newWorld(t, func(string, ...any) {})
 	w.opts.ReconfigEnabled, w.opts.Auth.SkipACL = true, true
@@ -40,9 +40,9 @@ func TestWhatAClientWroteHidesNoReconfig(t *testing.T) {
 	}
 }
 
-// Servers 1, 2 and 3 were exchanged for 4, 5 and 6, which cannot write their files, and turned off.
-// Their log says that the change is in force, since there was an election after it: they go on by
-// themselves when they all lose their power.
+// Servers 1, 2 and 3 were replaced by 4, 5 and 6, which cannot write their files, and then
+// turned off. The log of the new servers proves that the change is in force, because there was
+// an election after it: they continue without the old servers when they all lose power.
 func TestReconfigBeforeAnElectionNeedsNoServerThatIsOut(t *testing.T) {
 	w := newWorld(t, func(string, ...any) {})
 	w.opts.ReconfigEnabled, w.opts.Auth.SkipACL, w.opts.Reconfig.ParticipantsMin = true, true, 2

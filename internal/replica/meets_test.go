@@ -7,7 +7,7 @@ import (
 )
 
 // TestConfigurationOfOtherMachinesIsTakenOverIfItsOwnLogNamesThem: a reconfig may replace all
-// servers at one time, and one that has it in its log comes back when it is in force.
+// servers at once, and a server that has it in its log may come back when it is in force.
 func TestConfigurationOfOtherMachinesIsTakenOverIfItsOwnLogNamesThem(t *testing.T) {
 	parse := func(hosts ...string) *ensemble.Config {
 		text := ""

@@ -52,7 +52,7 @@ type model struct {
 	syncs   []DiskOp
 	txns    map[zk.Zxid]zk.Txn
 	heads   map[zk.Zxid]zk.TxnHeader
-	synced  zk.Zxid // the disk has told
+	synced  zk.Zxid // the disk has reported
 	full    bool
 	conns   map[session.ConnID]*modelConn
 	nextID  session.ConnID
@@ -137,7 +137,7 @@ func (m *model) event() {
 	}
 }
 
-// identitiesOf gives every other connection a name, so that ACLs matter.
+// identitiesOf gives every other connection an identity, so that ACLs matter.
 func identitiesOf(c *modelConn) []zk.Identity {
 	out := auth.Connected("10.0.0.1")
 	if c.id%2 == 0 {
@@ -185,7 +185,7 @@ func (m *model) step() {
 	}
 }
 
-// sync tells that the disk has a part, or all, of what it was given.
+// sync reports that the disk has a part, or all, of what it was given.
 func (m *model) sync() {
 	m.step()
 	if len(m.syncs) == 0 {
@@ -198,7 +198,7 @@ func (m *model) sync() {
 	m.step()
 }
 
-// quiesce lets the disk finish, and looks at what is left.
+// quiesce lets the disk finish, and checks what is left.
 func (m *model) quiesce() {
 	for m.step(); len(m.records) > 0 && m.synced < m.records[len(m.records)-1].Zxid; {
 		m.sync()

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// request makes a random one over few paths, so that they meet.
+// request makes a random request over few paths, so that requests collide.
 func (m *model) request() zk.Request {
 	paths := []string{"/a", "/a", "/a", "/b", "/a/x", "/a/y", "/b/z"}
 	if m.random.IntN(8) == 0 {
@@ -57,7 +57,7 @@ func (m *model) body(r *zk.Request) {
 	}
 }
 
-// live returns a connection that may be told something.
+// live returns a connection that may be sent something.
 func (m *model) live(id session.ConnID, what string) *modelConn {
 	c := m.conns[id]
 	if c.closed {
@@ -138,11 +138,11 @@ func (m *model) decided(h wire.ReplyHeader, t zk.Txn, res *zk.Result) {
 	}
 }
 
-// seen checks that a watch told of a change before a read shows it (replica-R4).
+// seen checks that a watch reported a change before a read shows it (replica-R4).
 func (m *model) seen(c *modelConn, r zk.Request, res *zk.Result) {
 	path := r.Path
 	if path == "" {
-		return // the root's other name is watched apart
+		return // the root's other name is watched separately
 	}
 	m.looked++
 	if at, watched := c.watched[path]; watched && res.Stat.Mzxid > at {

@@ -6,8 +6,9 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// The first configuration has the number of its first epoch on the server whose files were written, and
-// none on those whose files were not, or were exchanged, where reconfigs are off by now. It is the same one.
+// The first configuration has the number of its first epoch on the servers whose files were
+// written. It has none on those whose files were not written, or were exchanged, and where
+// reconfigs have been disabled since. It is the same configuration.
 func TestServerWithTheNumberOfTheFirstConfigurationFollowsALeaderWithoutOne(t *testing.T) {
 	w := newWorld(t, func(string, ...any) {})
 	w.opts.ReconfigEnabled = true

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A configuration comes in force with UPTODATE if the leader has said so, on its own link. Anybody who
-// can connect to a server can say NEWLEADER as well, and so can a leader of before.
+// A configuration comes into force with UPTODATE if the leader has sent it, on its own link.
+// Anybody who can connect to a server can send NEWLEADER as well, and so can an earlier leader.
 func TestConfigurationOfAnotherLinkThanTheLeadersIsNotTaken(t *testing.T) {
 	const leader, stranger zab.LinkID = 8, 9
 	for name, c := range map[string]struct{ offered, said, want int64 }{

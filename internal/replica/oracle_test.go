@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// The oracle has a say in an ensemble of two participants whose votes are worth the same, as
-// long as no change of it is under way, and for participants alone.
+// The oracle decides in an ensemble of two participants whose votes are worth the same, as long
+// as no change of it is under way, and only for participants.
 func TestOracleHasASayOfTwoParticipants(t *testing.T) {
 	parse := func(text string) *ensemble.Config {
 		c, err := ensemble.Parse(text)

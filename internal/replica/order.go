@@ -11,10 +11,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// order gives the peer an event, at the end of the step.
+// order queues an event for the peer, which is stepped at the end of the step.
 func (r *Replica) order(e zab.Event) { r.orders = append(r.orders, e) }
 
-// stepPeer steps the peer until nothing more follows from what has happened.
+// stepPeer steps the peer until no more events for it follow.
 func (r *Replica) stepPeer() {
 	for again := true; again; again = len(r.orders) > 0 {
 		orders := r.orders
@@ -32,7 +32,7 @@ func (r *Replica) stepPeer() {
 	}
 }
 
-// effectHandlers says who takes which effect of the peer.
+// effectHandlers maps each kind of the peer's effects to its handler.
 var effectHandlers = [...]func(*Replica, *zab.Effect){
 	zab.EffectAppend:       (*Replica).onAppend,
 	zab.EffectSync:         disk(DiskSync),
@@ -71,9 +71,9 @@ func disk(kind DiskKind) func(*Replica, *zab.Effect) {
 
 func (r *Replica) toLink(e *zab.Effect) { r.effects.Links = append(r.effects.Links, *e) }
 
-// onSend completes what the peer says with what it does not know: the sessions
-// that showed life, how far the tree was compared, and the version of the first
-// configuration, which may have come in force in this very step.
+// onSend adds what the peer does not know to its messages: the sessions that have sent
+// heartbeats, the zxid up to which the tree was compared, and the version of the first
+// configuration, which may have taken effect in this very step.
 func (r *Replica) onSend(e *zab.Effect) {
 	switch {
 	case e.Message.Kind == zab.KindPing && r.peer.Follows(e.Link):
@@ -96,10 +96,10 @@ func (r *Replica) onSend(e *zab.Effect) {
 	r.effects.Links = append(r.effects.Links, *e)
 }
 
-// onLoadSnapshot waits for the state that comes after a SNAP.
+// onLoadSnapshot prepares for the state that follows a SNAP.
 func (r *Replica) onLoadSnapshot(e *zab.Effect) { r.trust.expectState(e.Link, e.Zxid) }
 
-// onLoaded takes a leader's state over. The link has nothing else to say before.
+// onLoaded adopts a leader's state. No other message comes on the link before.
 func (r *Replica) onLoaded(e *Event) {
 	r.stepPeer() // the SNAP itself may be in this batch
 	if !r.trust.stateCame(e.Link) {
@@ -107,7 +107,7 @@ func (r *Replica) onLoaded(e *Event) {
 	}
 	e.State.Finish(r.trust.base)
 	r.adopt(e.State)
-	r.ensemble.giveUp() // it was in a history that is given up, whatever its number
+	r.ensemble.giveUp() // it belongs to a history that is abandoned, whatever its version
 	r.tellElection()
 	if c := r.recalled(e.State); c != nil {
 		r.expect(c)
@@ -116,7 +116,7 @@ func (r *Replica) onLoaded(e *Event) {
 }
 
 func (r *Replica) onMessage(e *Event) {
-	if e.Message.Kind == zab.KindNewLeader && r.peer.Follows(e.Link) { // anybody may connect, and say so
+	if e.Message.Kind == zab.KindNewLeader && r.peer.Follows(e.Link) { // checked, because any process may connect and send one
 		r.ensemble.offer(e.Message.Payload)
 	}
 	r.order(zab.Event{Kind: zab.EventReceive, Link: e.Link, Message: e.Message})
@@ -130,9 +130,9 @@ func (r *Replica) onLinkUp(e *Event) {
 	r.order(zab.Event{Kind: zab.EventLinkUp, Link: e.Link, Outgoing: e.Outgoing, Observers: e.Observers})
 }
 
-// connects reports whether this step has asked for a connection. Then what has come
-// of one in this step is what an older role asked for: the votes before it in the
-// batch have begun another.
+// connects reports whether this step has asked for a connection. Then a connection event in
+// this step is the result of what an earlier role asked for: votes earlier in the batch have
+// begun a new role.
 func (r *Replica) connects() bool {
 	r.stepPeer()
 	return slices.ContainsFunc(r.effects.Links, func(e zab.Effect) bool { return e.Kind == zab.EffectConnect })
@@ -146,8 +146,7 @@ func (r *Replica) onLinkDown(e *Event) {
 	r.order(zab.Event{Kind: zab.EventLinkDown, Link: e.Link})
 }
 
-// onDone takes what the disk reports. A log that was truncated gives the tree that
-// is left.
+// onDone handles what the disk reports. After a truncation it adopts the tree that remains.
 func (r *Replica) onDone(e *Event) {
 	if e.State != nil {
 		r.adopt(e.State)
@@ -165,14 +164,14 @@ func (r *Replica) onLogRead(e *Event) {
 	r.order(zab.Event{Kind: zab.EventLogRead, Link: e.Link, Records: e.Records, More: e.More, OK: e.OK})
 }
 
-// onMoves hands over that a history moves.
+// onMoves tells the peer that a history makes progress.
 func (r *Replica) onMoves(e *Event) { r.order(zab.Event{Kind: zab.EventMoves, Link: e.Link}) }
 
 // onServe begins to serve clients.
 func (r *Replica) onServe(e *zab.Effect) {
 	if r.trust.voteless() {
-		// It has followed without a vote until now, for it has forgotten what it
-		// had promised; with the history it has come to a promise again.
+		// It has followed without a vote until now, because it has forgotten what it had
+		// promised. With this history it has a promise again.
 		r.trust.restore()
 		r.role.renew()
 		r.election.succeeded()
@@ -189,7 +188,7 @@ func (r *Replica) onServe(e *zab.Effect) {
 		r.activate(c)
 	}
 	if r.role.reborn {
-		return // as something else
+		return // in another role
 	}
 	if !r.ensemble.standalone() {
 		r.vote(fle.Synced{Epoch: int64(e.Epoch)})
@@ -198,35 +197,35 @@ func (r *Replica) onServe(e *zab.Effect) {
 	case leads:
 		r.lead(zk.MakeZxid(e.Epoch, 0))
 	case r.trust.unready:
-		// The snapshot may have changes of transactions that come yet: nobody is
-		// to see them now and then older ones. The leader's answer to a sync
-		// comes after all of them.
+		// The snapshot may include changes of transactions that are still to come: nobody may
+		// see those changes and older ones afterwards. The leader's answer to a sync arrives
+		// after all these transactions.
 		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody})
 	case r.trust.tree == likenessFuzzy:
 		r.welcome()
-		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody}) // from then on digests must be equal
+		r.askSync(waiting{op: zk.OpSync}, &parked{body: syncBody}) // once it is answered, digests must be equal
 	default:
 		r.welcome()
 	}
 }
 
-// welcome lets clients in.
+// welcome begins to accept clients.
 func (r *Replica) welcome() {
 	invariant.Check(!r.role.readOnly(), "replica: a server with a role serves reads alone (replica-R6)")
 	r.role.serve(serviceFull)
 	r.trust.ready()
 }
 
-// lead begins to decide: every session has its full timeout again.
+// lead begins to decide. Every session has its full timeout again.
 func (r *Replica) lead(last zk.Zxid) {
-	r.trust.current() // what its snapshot was ahead by was committed, so the one who is elected has it
+	r.trust.current() // what the snapshot was ahead by was committed, so an elected server has it
 	r.sessions.Reset(r.now.MonoMs)
 	r.leading.begin(r.newPrep(), last, r.now.MonoMs+r.opts.ReapIntervalMs, r.findOrphans())
 	r.welcome()
 }
 
-// onLeave ends a role: clients are disconnected, and what they asked for is
-// forgotten. Whether it was done they cannot know.
+// onLeave ends a role: clients are disconnected, and what they asked for is forgotten. They
+// cannot know whether it was done.
 func (r *Replica) onLeave(e *zab.Effect) {
 	r.unlockTree()
 	r.role.leave(r.now.MonoMs)
@@ -237,7 +236,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	r.ensemble.leave()
 	r.trust.leave(e, r.now.MonoMs)
 	r.sessions.Reset(r.now.MonoMs)
-	r.locals.RemoveUpgrading() // all may know them by now, and may have seen them end
+	r.locals.RemoveUpgrading() // all servers may know them by now, and may have seen them end
 	r.effects.Left = append(r.effects.Left, e.Reason)
 	r.electionLog.leave(e.Reason)
 	if e.Reload {
@@ -245,7 +244,7 @@ func (r *Replica) onLeave(e *zab.Effect) {
 	}
 }
 
-// reload has everything read again, once.
+// reload has everything read from disk again, once.
 func (r *Replica) reload() {
 	if r.role.reload() {
 		r.effects.Disk = append(r.effects.Disk, DiskOp{Kind: DiskReload})
@@ -260,7 +259,7 @@ func (r *Replica) dropAll() {
 	}
 }
 
-// onRecovered begins again with what is on disk.
+// onRecovered starts again with what is on disk.
 func (r *Replica) onRecovered(e *Event) {
 	r.stepPeer()
 	r.adopt(e.Recovered.State)
@@ -273,7 +272,7 @@ func (r *Replica) onRecovered(e *Event) {
 	r.newPeer(e.Recovered.Stored)
 	r.role.reloaded()
 	if r.election.observes != r.ensemble.observer || r.election.looking() {
-		r.newElection() // the one of before still looks, and look may have to wait
+		r.newElection() // the former machine is still looking, and look may have to wait
 	}
 	r.look()
 }
@@ -297,7 +296,7 @@ func (r *Replica) unlockTree() {
 	}
 }
 
-// zabConfig is a configuration as Zab sees it.
+// zabConfig returns a configuration as Zab sees it.
 func zabConfig(c *ensemble.Config) zab.Config {
 	return zab.Config{Version: c.Version, Quorum: c.Quorum(), Text: []byte(c.Text())}
 }

@@ -17,8 +17,9 @@ func elects() []Event {
 	return []Event{says(1, fle.Leading), says(2, fle.Following)}
 }
 
-// A connection to a leader comes up, or fails, in the step that decides to follow one:
-// it is of an older role. It is closed, or ignored, and the role goes on with its own.
+// A connection to a leader that comes up, or fails, in the step that decides to follow a leader
+// belongs to an older role. It is closed, or ignored, and the role continues with its own
+// connection.
 func TestConnectionOfAnOlderRoleIsNotTaken(t *testing.T) {
 	for name, old := range map[string]Event{
 		"up":   {Kind: EventLinkUp, Link: 7, Outgoing: true},

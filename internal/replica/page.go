@@ -11,16 +11,16 @@ import (
 // Bounds of a page of children.
 const (
 	pageNamesMax = 10_000
-	pageBytes    = 256 << 10 // of names: the one that reaches it is the last
-	cursorNames  = 4         // those that a cursor has: any that still exists leads on
+	pageBytes    = 256 << 10 // bytes of names: the name that reaches it is the last
+	cursorNames  = 4         // names in a cursor: any of them that still exists is enough to continue
 )
 
-// pageNames is the most names that an answer to req has.
+// pageNames returns the maximum number of names in an answer to req.
 func pageNames(req *zk.Request) int { return min(max(0, int(req.Version)), pageNamesMax) }
 
-// page lists children of a znode, those after a cursor, and returns the next cursor, nil at
-// the end. A cursor is of use on the server that gave it, until that starts again or takes over the
-// tree of another: the order of children is each server's own.
+// page lists the children of a znode that come after a cursor, and returns the next cursor, nil
+// at the end. A cursor is valid only on the server that returned it, until that server restarts
+// or takes over the tree of another one: each server has its own order of children.
 func (v *Reader) page(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	if req.Version <= 0 {
 		return zk.ErrBadArguments
@@ -45,9 +45,9 @@ func (v *Reader) page(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	return zk.OK
 }
 
-// following returns the child after which a cursor goes on: the last that it names of those
-// that are there still. One that was created again stands before all others now. It is "" for the
-// start, and ok is false if the cursor leads nowhere.
+// following returns the child after which a cursor continues: the last one named in it that
+// still exists. A child that was created again now comes before all others. It is "" for the
+// start, and ok is false if the cursor is no longer usable.
 func following(n tree.Node, run, cursor string) (after string, ok bool) {
 	if cursor == "" {
 		return "", true
@@ -58,7 +58,7 @@ func following(n tree.Node, run, cursor string) (after string, ok bool) {
 	if of != run || err != nil {
 		return "", false
 	}
-	for range cursorNames { // from the last one on: a cursor may be long, and the tree is locked
+	for range cursorNames { // from the last name on: a cursor may be long, and the tree is locked
 		at := strings.LastIndexByte(list, '/')
 		name := list[at+1:]
 		if child, ok := n.Child(name); ok && child.Persisted().Czxid <= zk.Zxid(zxid) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestPartsOwnTheirFields: what a part of the replica holds is changed by the part's own
-// methods, so that a reader of one finds in one file all that can happen to it.
+// TestPartsOwnTheirFields: the fields of a part of the replica are changed only by the part's
+// own methods, so that its reader finds in one file everything that can happen to it.
 func TestPartsOwnTheirFields(t *testing.T) {
 	parts := partTypes()
 	if len(parts) < 5 {
@@ -41,7 +41,7 @@ func TestPartsOwnTheirFields(t *testing.T) {
 	}
 }
 
-// TestChangesOfPartsAreFound plays what the test above is to find.
+// TestChangesOfPartsAreFound gives the test above what it must find.
 func TestChangesOfPartsAreFound(t *testing.T) {
 	const found, fine = 9, 4
 	file, err := parser.ParseFile(token.NewFileSet(), "x.go", `package replica
@@ -86,10 +86,10 @@ func partTypes() []string {
 	return parts
 }
 
-// changers are the methods of queues that change them.
+// changers are the methods of queues that change a queue.
 var changers = []string{"push", "pop", "drop"}
 
-// changes returns where a function's body changes what a part holds, from outside: by an
+// changes returns where a function's body changes a field of a part from outside: by an
 // assignment, by a builtin, by a queue's method, or by taking an address.
 func changes(body ast.Node, parts []string) (at []token.Pos) {
 	note := func(e ast.Expr) {

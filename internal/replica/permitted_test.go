@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// told counts the events of each connection, and those that were closed.
+// told counts the events of each connection, and the connections that were closed.
 type told struct {
 	counted
 	events map[session.ConnID]int
@@ -24,8 +24,9 @@ func (c *told) Notify(conns []session.ConnID, _ *zk.Event) {
 }
 func (c *told) Close(id session.ConnID) { c.closed[id] = true }
 
-// watched has clients watch znodes with lists of their own, and change them all in one multi: so
-// many lists, changes of each one after the other, watchers and names of each watcher.
+// watched makes clients watch znodes that have ACLs of their own, and changes all of them in
+// one multi: the parameters are the number of lists, of successive changes of each, of
+// watchers, and of names of each watcher.
 func watched(t *testing.T, lists, each, watchers, names int) *told {
 	t.Helper()
 	a := newAlone(t)
@@ -80,17 +81,18 @@ func watched(t *testing.T, lists, each, watchers, names int) *told {
 	return seen
 }
 
-// Whether a connection may read is asked once for a list, and only the one that may is told.
+// Whether a connection may read is checked once for each list, and only a connection that may
+// is told.
 func TestAListIsAskedOnceForATransaction(t *testing.T) {
-	const changes, watchers, names = 20_000, 100, 32 // 64 million look-ups, if each change asked
+	const changes, watchers, names = 20_000, 100, 32 // 64 million look-ups, if each change checked
 	seen := watched(t, 1, changes, watchers, names)
 	if len(seen.closed) != 0 || len(seen.events) != 1 || seen.events[writers+1] != changes {
 		t.Errorf("%d are closed, %d told, %d events", len(seen.closed), len(seen.events), seen.events[writers+1])
 	}
 }
 
-// Beyond its share a transaction asks nothing more: watchers that it would have to ask about are
-// disconnected, and nobody is told what he may not read.
+// Beyond its share a transaction checks nothing more: watchers that it would have to check are
+// disconnected, and no client is told what it may not read.
 func TestWatchersThatCostTooManyQuestionsAreDisconnected(t *testing.T) {
 	seen := watched(t, 8_000, 1, 100, 32)
 	if n := len(seen.closed); n != 100 {

@@ -7,19 +7,19 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// parked is a request that waits behind another one of its connection.
+// parked is a request that waits for an earlier one of its connection.
 type parked struct {
 	request    *zk.Request
 	body       []byte
 	identities []zk.Identity
 	code       zk.Code
-	fenced     bool // it stands after a sync that was asked for after it came
-	own        bool // a read that its connection answers, see Clients.Reached
-	unnumbered bool // it cannot be decoded, and gets no zxid though it is a multi
+	fenced     bool // it waits for a sync that was sent after it arrived
+	own        bool // a read that its connection answers by itself, see Clients.Reached
+	unnumbered bool // it cannot be decoded, and gets no zxid although it is a multi
 	number     uint64
 }
 
-// onRequest finds a request's place.
+// onRequest handles a request.
 func (r *Replica) onRequest(e *Event) {
 	c := r.requests.conns[e.Conn]
 	if c == nil || c.session == nil || c.session.Closing {
@@ -31,13 +31,14 @@ func (r *Replica) onRequest(e *Event) {
 	r.place(c, parked{request: e.Request, body: e.Body, identities: e.Identities, code: e.Code, own: e.Own, unnumbered: e.Unnumbered, number: c.asked})
 }
 
-// onAuth takes the new identities of a connection; the reply has its place in
-// the order, which not every client needs, but kazoo does.
+// onAuth takes the new identities of a connection. The reply keeps its place in the order of
+// replies, which not every client needs, but kazoo does.
 func (r *Replica) onAuth(e *Event) { r.onRequest(e) }
 
-// place gives a request its way: writes and syncs into the ensemble at once,
-// all else after what its connection has there (replica-R3). A leader answers a sync before it
-// commits what was proposed after that. With linearizable reads a write waits for those before it.
+// place puts a request in its place: writes and syncs go to the ensemble at once, everything
+// else waits for what its connection has on the way (replica-R3). A leader answers a sync
+// before it commits what was proposed after it. With linearizable reads a write waits for the
+// reads before it.
 func (r *Replica) place(c *conn, p parked) {
 	before := r.requests.before(c)
 	switch {
@@ -55,7 +56,7 @@ func (r *Replica) place(c *conn, p parked) {
 	}
 }
 
-// begin lets a request go its way.
+// begin starts a request that need not wait.
 func (r *Replica) begin(c *conn, p *parked) {
 	switch {
 	case !r.goesOut(c, p):
@@ -67,21 +68,21 @@ func (r *Replica) begin(c *conn, p *parked) {
 	}
 }
 
-// wantsFence reports whether a read has to wait for a sync of its own
-// (linearizableReads): asked for after it has come, so that it sees what was
-// acknowledged to anybody before.
+// wantsFence reports whether a read has to wait for a sync of its own (linearizableReads). The
+// sync is sent after the read has arrived, so the read sees everything that was acknowledged to
+// any client before.
 func (r *Replica) wantsFence(p *parked) bool {
 	return r.opts.LinearizableReads && p.isRead() && !p.fenced && !r.role.readOnly()
 }
 
-// fence lets a read wait for a sync. Reads of the same step share it.
+// fence makes a read wait for a sync. Reads of the same step share one.
 func (r *Replica) fence(c *conn, p parked) {
 	p.fenced = true
 	w := waiting{conn: c, session: c.session.ID, op: zk.OpSync, silent: true, step: r.steps, after: []parked{p}}
 	r.askSync(w, &parked{body: syncBody})
 }
 
-// fencedBy reports whether a sync was asked for in this step, and only for reads.
+// fencedBy reports whether a sync was sent in this step, and only for reads.
 func (r *Replica) fencedBy(w *waiting) bool {
 	if !w.silent || w.step != r.steps {
 		return false
@@ -103,7 +104,7 @@ func (r *Replica) goesOut(c *conn, p *parked) bool {
 	case op == zk.OpCloseSession && c.session.Local && !c.session.Upgrading:
 		return false
 	case p.code == zk.ErrEphemeralOnLocalSession:
-		return false // the others do not know the session
+		return false // the other servers do not know the session
 	case op == zk.OpSync:
 		return p.code == zk.OK
 	case !op.IsWrite():
@@ -112,11 +113,11 @@ func (r *Replica) goesOut(c *conn, p *parked) bool {
 	return !r.stuck() && (p.code == zk.OK || op == zk.OpMulti && !p.unnumbered)
 }
 
-// stuck reports whether nothing can be written: this server decides, and its disk
-// is full. A follower with a full disk needs no space for what the others store.
+// stuck reports whether nothing can be written: this server decides, and its disk is full. A
+// follower with a full disk needs no space for what the other servers store.
 func (r *Replica) stuck() bool { return r.full && r.leads() }
 
-// isRead reports whether a request looks at the tree.
+// isRead reports whether a request reads the tree.
 func (p *parked) isRead() bool {
 	op := p.request.Op
 	return op.Known() && !op.IsWrite() && op != zk.OpSync && op != zk.OpPing && op != zk.OpAuth && op != zk.OpSASL && p.code == zk.OK
@@ -141,7 +142,7 @@ func (r *Replica) write(c *conn, p *parked) {
 	}
 }
 
-// sync asks the ensemble for everything that was committed up to now.
+// sync asks the ensemble for everything committed up to now.
 func (r *Replica) sync(c *conn, p *parked) {
 	r.askSync(waiting{conn: c, session: c.session.ID, xid: p.request.Xid, op: zk.OpSync, path: p.request.Path, number: p.number}, p)
 }
@@ -165,7 +166,7 @@ func (r *Replica) onSynced(*zab.Effect) {
 	switch {
 	case !ok:
 	case w.conn == nil:
-		r.trust.current() // all that the snapshot was ahead by has come
+		r.trust.current() // everything that the snapshot was ahead by has come
 		r.welcome()
 	case !r.requests.has(w.conn):
 	case w.connect != nil:
@@ -179,13 +180,13 @@ func (r *Replica) onSynced(*zab.Effect) {
 	}
 }
 
-// release goes on with what was asked after a request that is answered now: only what needs
-// no ensemble, as writes and syncs have gone out at once. With linearizable reads it may be
-// anything.
+// release continues with the requests that waited for one that is answered now. They need
+// nothing from the ensemble, because writes and syncs have gone out at once. With linearizable
+// reads they may be anything.
 func (r *Replica) release(w *waiting) {
 	for i := range w.after {
 		if next := r.requests.before(w.conn); r.opts.LinearizableReads && w.op == zk.OpSync && next != nil && next.op == zk.OpSync && !next.silent && len(next.after) == 0 {
-			next.after = w.after[i:] // as a whole: thousands of syncs may stand one after the other
+			next.after = w.after[i:] // all together, because thousands of syncs may follow each other
 			return
 		}
 		switch {
@@ -200,8 +201,8 @@ func (r *Replica) release(w *waiting) {
 	r.requests.reuse(w.after)
 }
 
-// answer does what has no transaction: reads, watches, pings, and what was
-// refused without a decision.
+// answer handles what has no transaction: reads, watches, pings, and requests that were refused
+// without a decision.
 func (r *Replica) answer(c *conn, p *parked) {
 	req, code := p.request, p.code
 	switch {
@@ -218,7 +219,7 @@ func (r *Replica) answer(c *conn, p *parked) {
 		r.closeLocal(c.session.ID)
 		return
 	case r.role.readOnly() && (req.Op.IsWrite() || req.Op == zk.OpSync):
-		code = zk.ErrNotReadOnly // nobody leads, and nobody looks at what is asked for
+		code = zk.ErrNotReadOnly // nobody leads, and nobody evaluates the request
 	case code == zk.OK && req.Op.IsWrite():
 		code = zk.ErrNotReadOnly // the disk is full
 	}
@@ -245,7 +246,7 @@ func (r *Replica) answer(c *conn, p *parked) {
 	*a = Answer{Events: spaceOf(a.Events), Result: zk.Result{Children: spaceOf(a.Result.Children)}}
 }
 
-// spaceOf returns the space of what was answered, for the next answer: none of it if it is much.
+// spaceOf returns the memory of an answer for the next one, unless it is large.
 func spaceOf[T any](answered []T) []T {
 	const most = 128
 	if cap(answered) > most {
@@ -255,9 +256,9 @@ func spaceOf[T any](answered []T) []T {
 	return answered[:0]
 }
 
-// LongAnswersMax is the weight of all long answers that are made in one step. Connections
-// leave them to the step only where they are short, but a write before one may have made it
-// long: a few of those are answered, and others lose their connections.
+// LongAnswersMax bounds the total weight of all long answers that are made in one step.
+// Connections leave answers to the step only if they are short, but a write before one may have
+// made it long: a few of those are answered, and other connections are closed.
 const LongAnswersMax = 4 << 20
 
 func (r *Replica) mayAnswer(weight int) bool {
@@ -272,17 +273,17 @@ func (r *Replica) refuse(c *conn, p *parked, code zk.Code) {
 	req := p.request
 	r.replyTo(c, p.number, wire.ReplyHeader{Xid: req.Xid, Zxid: r.tree.LastZxid(), Code: code}, nil)
 	if req.Op == zk.OpCloseSession {
-		r.drop(c) // it ends its connection in any case; the session expires later
+		r.drop(c) // the request ends its connection in any case; the session expires later
 	}
 }
 
-// replyTo gives a connection the reply to one of its requests.
+// replyTo sends a connection the reply to one of its requests.
 func (r *Replica) replyTo(c *conn, number uint64, h wire.ReplyHeader, res *zk.Result) {
 	r.inTurn(c, number)
 	r.clients.Reply(c.id, h, res)
 }
 
-// inTurn counts an answer, which must be the next one of its connection.
+// inTurn counts an answer, which must belong to the next request of its connection.
 func (r *Replica) inTurn(c *conn, number uint64) {
 	c.told++
 	invariant.Check(number == c.told, "replica: a reply passes another one of its connection (replica-R3)")

@@ -7,34 +7,33 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ownerSelf is the owner of the sessions whose clients are connected to the
-// leader itself.
+// ownerSelf is the owner of the sessions whose clients are connected to the leader itself.
 const ownerSelf = ^uint64(0)
 
-// ownerOf is the owner of a session whose client is connected to the learner that brings an
-// effect: its link, and for an observer behind an observer master also the number that the
-// master has for it.
+// ownerOf returns the owner of a session whose client is connected to the learner that an
+// effect came from: the learner's link and, for an observer behind an observer master, also the
+// number that the master has for the observer.
 func ownerOf(e *zab.Effect) uint64 { return uint64(uint32(e.Link)) | uint64(zk.NoZxid-e.Zxid)<<32 }
 
-// broughtBy reports whether an owner is the learner of a link, or behind it.
+// broughtBy reports whether an owner is the learner on a link, or an observer behind it.
 func broughtBy(owner uint64, link zab.LinkID) bool {
 	return owner != ownerSelf && uint32(owner) == uint32(link)
 }
 
-// asked is a write that the leader is to decide.
+// asked is a write that the leader has to decide.
 type asked struct {
 	session    zk.SessionID
 	xid        zk.Xid
 	request    *zk.Request
-	code       zk.Code // what is wrong with it already: it gets its zxid all the same
+	code       zk.Code // what is already known to be wrong with it: it gets a zxid nevertheless
 	identities []zk.Identity
-	// owner is that of the learner that brings it (ownerOf), ownerSelf if a client of this
-	// server asks, 0 for what the leader does by itself.
+	// owner is the learner that forwarded it (ownerOf), ownerSelf if a client of this server
+	// asked, and 0 for what the leader does by itself.
 	owner uint64
 }
 
-// decide makes a transaction of a write and proposes it. Every write becomes one: the
-// server that forwarded it finds its answer in the order of transactions.
+// decide turns a write into a transaction and proposes it. Every write becomes one, even if it
+// fails: the server that forwarded it finds its answer in the order of transactions.
 func (r *Replica) decide(w *asked) {
 	s := r.sessions.Get(w.session)
 	local := w.owner != 0 && s == nil && r.isLocal(w.session)
@@ -56,7 +55,7 @@ func (r *Replica) decide(w *asked) {
 	r.propose(p, config)
 }
 
-// objection returns why a write is refused before it is looked at.
+// objection returns the reason to refuse a write without evaluating it.
 func (r *Replica) objection(w *asked) zk.Code {
 	if w.code != zk.OK || w.owner == 0 || w.request.Op == zk.OpCloseSession || w.request.Op == zk.OpCreateSession {
 		return w.code
@@ -72,15 +71,15 @@ func (r *Replica) objection(w *asked) zk.Code {
 	}
 	s.Owner = w.owner
 	if w.owner != ownerSelf {
-		// A learner's touch of its client may come after its write. One of this server was
-		// touched when its request came, which may have waited for a sync since.
+		// A learner's touch of its client may come after its write. A client of this server was
+		// touched when its request arrived, and that request may have waited for a sync since.
 		r.sessions.Touch(s, r.touchedMs())
 	}
 	return zk.OK
 }
 
-// decideOwn proposes a transaction of the server itself: a session's beginning
-// or end, a container's end.
+// decideOwn proposes a transaction of the server itself: the beginning or end of a session, or
+// the end of a container.
 func (r *Replica) decideOwn(id zk.SessionID, req *zk.Request) {
 	r.decide(&asked{session: id, request: req})
 }
@@ -92,8 +91,8 @@ func (r *Replica) propose(p *proposal, config *zab.Config) {
 	r.order(zab.Event{Kind: zab.EventPropose, Record: zab.Record{Zxid: p.header.Zxid, Payload: payload}, Config: config})
 }
 
-// payloadBytes is about the size of a transaction's bytes, with its header and digest.
-// What is too much stays taken as long as the record is in the history.
+// payloadBytes estimates the size of an encoded transaction with its header and digest. Memory
+// allocated in excess is held as long as the record is in the history.
 func payloadBytes(t *zk.Txn) int { return 96 + bodyBytes(t) }
 
 func bodyBytes(t *zk.Txn) int {

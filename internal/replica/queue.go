@@ -1,7 +1,7 @@
 package replica
 
-// queue is a first-in first-out queue whose items keep their number: items that
-// wait elsewhere for one of them remember it by that.
+// queue is a first-in first-out queue whose items keep their number, by which items that wait
+// elsewhere can refer to them.
 type queue[T any] struct {
 	all   []T
 	head  int
@@ -16,15 +16,15 @@ func (q *queue[T]) push(item T) uint64 {
 	return q.first + uint64(q.size()) - 1
 }
 
-// add adds an item that is to be filled in. It is valid until the next one.
+// add adds an empty item for the caller to fill in. It is valid until the next add.
 func (q *queue[T]) add() *T {
 	var none T
 	q.all = append(q.all, none)
 	return &q.all[len(q.all)-1]
 }
 
-// at returns the item of a number, nil if it has left the queue. It is valid
-// until the next push.
+// at returns the item with a number; nil if it has left the queue. It is valid until the next
+// push.
 func (q *queue[T]) at(number uint64) *T {
 	if number < q.first || number-q.first >= uint64(q.size()) {
 		return nil
@@ -32,7 +32,7 @@ func (q *queue[T]) at(number uint64) *T {
 	return &q.all[q.head+int(number-q.first)]
 }
 
-// front returns the oldest item, nil if there is none.
+// front returns the oldest item; nil if there is none.
 func (q *queue[T]) front() *T {
 	if q.size() == 0 {
 		return nil
@@ -40,14 +40,14 @@ func (q *queue[T]) front() *T {
 	return &q.all[q.head]
 }
 
-// pop takes the oldest item out.
+// pop removes and returns the oldest item.
 func (q *queue[T]) pop() T {
 	item := q.all[q.head]
 	q.discard()
 	return item
 }
 
-// discard leaves the oldest item out.
+// discard removes the oldest item.
 func (q *queue[T]) discard() {
 	var none T
 	q.all[q.head] = none
@@ -63,7 +63,7 @@ func (q *queue[T]) discard() {
 	}
 }
 
-// drop empties the queue. The numbers go on.
+// drop empties the queue. The numbering continues.
 func (q *queue[T]) drop() {
 	q.first += uint64(q.size())
 	clear(q.all)

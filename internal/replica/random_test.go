@@ -23,11 +23,11 @@ var (
 	printRun = flag.Bool("print", false, "print all that happens")
 )
 
-// TestRandomEnsemblesKeepTheRules gives ensembles random commands, one seed a
-// run. All the while replica-R1 to replica-R4, replica-R6 and one tree at one zxid are checked (see
-// watcher_test.go). At the end the ensemble is whole again: it must serve within
-// a time, every write that was acknowledged must be everywhere, all trees and
-// sessions equal, also after a restart, and nothing left of sessions that ended
+// TestRandomEnsemblesKeepTheRules gives ensembles random commands, with one seed for each run.
+// All the while it checks replica-R1 to replica-R4, replica-R6, and that all servers at one
+// zxid have one tree (see watcher_test.go). At the end the ensemble is made whole. Then it must
+// serve within a time, every write that was acknowledged must be everywhere, all trees and
+// sessions must be equal, also after a restart, and nothing may be left of sessions that ended
 // (replica-R5).
 func TestRandomEnsemblesKeepTheRules(t *testing.T) {
 	var total tally
@@ -42,7 +42,7 @@ func TestRandomEnsemblesKeepTheRules(t *testing.T) {
 	}
 }
 
-// tally says how much random runs have shown.
+// tally counts what random runs have covered.
 type tally struct {
 	Acked, Looked, Resumed, Elections, Snap, Trunc, Reconfigs int
 }
@@ -96,7 +96,7 @@ func newDice(t *testing.T, seed uint64, changes ...func(*replica.Options)) *dice
 		observers = []quorum.ID{d.first + 3}
 	}
 	d.found([]int{3, 3, 4, 5}[d.below(4)], observers...)
-	for n := d.below(3); n > 0; n-- { // servers that wait to be taken in
+	for n := d.below(3); n > 0; n-- { // servers that wait to be added
 		s := d.add(d.first+quorum.ID(len(d.servers)), false)
 		s.saved = d.with(s)
 	}
@@ -121,7 +121,7 @@ func (d *dice) count(total *tally) {
 	total.Reconfigs += d.counts.Reconfigs
 }
 
-// turn does one thing. Most of it is going on.
+// turn does one thing. Mostly it lets things continue.
 func (d *dice) turn() {
 	switch n := d.below(100); {
 	case n < 25:
@@ -182,7 +182,7 @@ func (d *dice) connectSomewhere() {
 	d.connect(d.nextID, up[d.below(len(up))], h)
 }
 
-// ask has some client do something.
+// ask makes some client do something.
 func (d *dice) ask() {
 	var open []*client
 	for _, c := range d.sortedClients() {
@@ -240,8 +240,8 @@ func (d *dice) request() *zk.Request {
 	return r
 }
 
-// reconfigure asks for other parts, for one server or for several at once, and
-// now and then the leader dies while that is on its way.
+// reconfigure asks for other roles, for one server or for several at once. Sometimes the leader
+// dies while that is on its way.
 func (d *dice) reconfigure(c *client) {
 	d.counts.Reconfigs++
 	all := d.all()
@@ -271,8 +271,8 @@ func (d *dice) reconfigure(c *client) {
 	}
 }
 
-// loseLeader moves some messages and disks, with some writes after them, and
-// then the leader is gone with what it has not synced, and all that it has sent.
+// loseLeader moves some messages and disks, with some writes after them. Then the leader is
+// gone, with everything that it has not synced and everything that it has sent.
 func (d *dice) loseLeader(c *client) {
 	for range d.below(12) {
 		if d.oneIn(3) {
@@ -342,7 +342,7 @@ func (d *dice) trouble() {
 	}
 }
 
-// repair makes the ensemble whole, and waits until all serve and have the same.
+// repair makes the ensemble whole, and waits until all servers serve and have the same state.
 func (d *dice) repair() {
 	clear(d.cuts)
 	for _, s := range d.all() {
@@ -374,7 +374,7 @@ func (d *dice) whole() bool {
 	return true
 }
 
-// compare looks at all trees.
+// compare compares all trees.
 func (d *dice) compare() {
 	first := d.all()[0].replica
 	for _, s := range d.all() {
@@ -400,7 +400,7 @@ func (d *dice) compare() {
 // sessionsOf are the sessions that all servers know, as a snapshot has them.
 func sessionsOf(r *replica.Replica) []session.Lease { return r.Leases() }
 
-// restart has all servers read their disks.
+// restart makes all servers read their disks.
 func (d *dice) restart() {
 	for _, s := range d.all() {
 		s.crash(0, 1)
@@ -409,8 +409,8 @@ func (d *dice) restart() {
 	d.repair()
 }
 
-// expire lets all sessions end; nothing of them may be left (replica-R5). Every new epoch
-// gives those that are left their full timeout, and some are short.
+// expire lets all sessions end; nothing of them may be left (replica-R5). Every new epoch gives
+// the remaining sessions their full timeout, and some epochs are short.
 func (d *dice) expire() {
 	for range 300 {
 		d.pass(1000)
@@ -429,5 +429,5 @@ func (d *dice) expire() {
 	}
 }
 
-// isMark reports whether a path is only ever created, by one request.
+// isMark reports whether a path is only ever created, and by a single request.
 func isMark(path string) bool { return strings.HasPrefix(path, "/mark") }

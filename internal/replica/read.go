@@ -10,34 +10,33 @@ import (
 	"strings"
 )
 
-// Reader answers what needs no transaction. Connections use it from their own
-// goroutines, each with the tree locked for reading, so that reads scale with
-// cores; a watch is set under the same lock as the read that sets it, so that
-// no change falls between the two.
+// Reader answers what needs no transaction. Connections use it from their own goroutines, each
+// with the tree locked for reading, so reads scale with cores. A watch is set under the same
+// lock as the read that sets it, so no change is lost between the read and the watch.
 type Reader struct {
 	Tree    *tree.Tree
 	Watches *watch.Table
 	Auth    *auth.Rules
 	Domains *Domains // nil without auth.Groups; the lock of the tree guards it
-	Run     string   // of this server: cursors of another one are refused
+	Run     string   // identifies this run of the server: cursors of another run are refused
 }
 
-// Caller says for whom a read is done.
+// Caller is the client for which a read is done.
 type Caller struct {
 	Conn       session.ConnID
 	Session    zk.SessionID
 	Identities []zk.Identity
 }
 
-// Answer is what a read gives: events to be sent before the reply (setWatches),
-// and the reply. Its slices alias the tree.
+// Answer is the result of a read: events to be sent before the reply (setWatches), and the
+// reply. Its slices alias the tree.
 type Answer struct {
 	Code   zk.Code
 	Result zk.Result
 	Events []zk.Event
 }
 
-// Lacks reports whether watches of a list, which the request was, were refused.
+// Lacks reports whether the request was a list of watches some of which were refused.
 func (a *Answer) Lacks() bool {
 	return a.Code == zk.ErrThrottledOp && (a.Result.Op == zk.OpSetWatches || a.Result.Op == zk.OpSetWatches2)
 }
@@ -50,7 +49,7 @@ func (a *Answer) Header(req *zk.Request, zxid zk.Zxid) wire.ReplyHeader {
 	return wire.ReplyHeader{Xid: req.Xid, Zxid: zxid, Code: a.Code}
 }
 
-// Weight returns about how many bytes the making of the reply takes. See Reader.Weight.
+// Weight returns roughly how many bytes it takes to make the reply. See Reader.Weight.
 func (a *Answer) Weight() int {
 	res := &a.Result
 	weight := len(res.Data) + nameWeight*(len(res.Children)+len(res.ACL))
@@ -63,8 +62,8 @@ func (a *Answer) Weight() int {
 	return weight
 }
 
-// Read answers req into a, whose former content is lost but for the space of its
-// slices. The tree is locked for reading, or its owner calls.
+// Read answers req into a. The former content of a is lost, but the memory of its slices is
+// used again. The tree is locked for reading, or its owner calls.
 func (v *Reader) Read(req *zk.Request, who Caller, a *Answer) {
 	children := a.Result.Children[:0]
 	*a = Answer{Result: zk.Result{Op: req.Op, Children: children}, Events: a.Events[:0]}
@@ -104,19 +103,20 @@ func (v *Reader) read(req *zk.Request, who Caller, a *Answer) zk.Code {
 			return zk.ErrThrottledOp
 		}
 	case zk.OpSASL:
-		a.Result.Data = req.Data // the connection has put the answer there
+		a.Result.Data = req.Data // the connection has stored the answer there
 	}
-	return zk.OK // ping and auth have nothing more to do here
+	return zk.OK // ping and auth need nothing more here
 }
 
-// LongAnswer is the weight of an answer from which it counts as long.
+// LongAnswer is the weight from which an answer counts as long.
 const LongAnswer = 16 << 10
 
-// nameWeight is that of a name, or an entry of an ACL, in an answer, beside its bytes.
+// nameWeight is the weight of a name, or of an ACL entry, in an answer, in addition to its
+// bytes.
 const nameWeight = 128
 
-// Weight returns about how many bytes the making of an answer to req takes, as the tree is
-// now: it finds the znode, and no more. The tree is locked for reading, or its owner calls.
+// Weight returns roughly how many bytes it takes to make an answer to req, with the tree as it
+// is now: it only looks up the znode. The tree is locked for reading, or its owner calls.
 func (v *Reader) Weight(req *zk.Request, session zk.SessionID) int {
 	switch req.Op {
 	case zk.OpGetEphemerals:
@@ -148,7 +148,7 @@ func (v *Reader) Weight(req *zk.Request, session zk.SessionID) int {
 	return weight
 }
 
-// exists sets its watch on a missing znode, too: it waits for the creation.
+// exists sets its watch on a missing znode too: the watch then waits for the creation.
 func (v *Reader) exists(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	for i := range len(req.Path) {
 		if req.Path[i] == 0 {
@@ -169,7 +169,7 @@ func (v *Reader) exists(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	return zk.OK
 }
 
-// readable finds a znode that must exist, and which the caller may read.
+// readable finds a znode that must exist and that the caller may read.
 func (v *Reader) readable(req *zk.Request, who Caller) (tree.Node, zk.Code) {
 	n, ok := v.Tree.Find(req.Path)
 	if !ok {
@@ -181,7 +181,7 @@ func (v *Reader) readable(req *zk.Request, who Caller) (tree.Node, zk.Code) {
 	return n, zk.OK
 }
 
-// get serves what needs READ on a znode that exists.
+// get serves requests that need READ on a znode that exists.
 func (v *Reader) get(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	n, code := v.readable(req, who)
 	if code != zk.OK {
@@ -205,7 +205,7 @@ func (v *Reader) get(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	return zk.OK
 }
 
-// getACL hides the hashes of a list from clients that may not change it.
+// getACL hides the hashes in an ACL from clients that may not change it.
 func (v *Reader) getACL(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	n, ok := v.Tree.Find(req.Path)
 	if !ok {
@@ -223,8 +223,8 @@ func (v *Reader) getACL(req *zk.Request, who Caller, res *zk.Result) zk.Code {
 	return zk.OK
 }
 
-// multiReadBytesMax bounds a reply to a multiRead: some thousand times the same
-// long znode fit in one short request.
+// multiReadBytesMax bounds the reply to a multiRead: a short request can ask for the same long
+// znode some thousand times.
 const multiReadBytesMax = 32 << 20
 
 // multiRead answers each part by itself and sets no watch.
@@ -253,8 +253,8 @@ func (v *Reader) multiRead(req *zk.Request, who Caller, res *zk.Result) zk.Code 
 	return zk.OK
 }
 
-// ephemeralPrefix treats a prefix that is blank, or only the root, as all paths. Java's trim takes
-// away what is not above a space.
+// ephemeralPrefix treats a prefix that is blank, or only the root, as all paths. It trims as
+// Java does, which removes every character up to and including the space.
 func ephemeralPrefix(prefix string) string {
 	trimmed := strings.TrimFunc(prefix, func(r rune) bool { return r <= ' ' })
 	if trimmed == "" || trimmed == zk.RootPath {
@@ -287,9 +287,9 @@ func (v *Reader) watches(req *zk.Request, who Caller) zk.Code {
 	return zk.OK
 }
 
-// setWatches sets again what a client had on its former connection; what has
-// changed since becomes an event at once. Their zxid is -1. False if some are more than
-// there may be: the client does not look at the answer, so its connection must end.
+// setWatches sets the watches again that a client had on its former connection. What has
+// changed since becomes an event at once, with zxid -1. It returns false if that is more
+// watches than allowed: the client does not look at the answer, so its connection must end.
 func (v *Reader) setWatches(w *zk.SetWatches, who Caller, events []zk.Event) ([]zk.Event, bool) {
 	all := true
 	set := func(r watch.Registry, path string) { all = all && v.Watches.Add(who.Conn, r, path) }

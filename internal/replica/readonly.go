@@ -6,17 +6,16 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// While nobody leads, a server may serve reads to clients that have said that
-// they can live with it (readonlymode.enabled). What they see may be older than
-// what they have seen elsewhere, and newer than what will be: the end of the
-// log may not be committed. No session is opened, touched or expired: a client
-// keeps the one it has, and gets a local one if it has none (ZOOKEEPER-3863).
+// While nobody leads, a server may serve reads to clients that have said that they accept this
+// (readonlymode.enabled). What they see may be older than what they have seen elsewhere, and
+// newer than what will be committed, because the end of the log may never be. No session is
+// opened, touched or expired: a client keeps the session it has, and gets a local one if it has
+// none (ZOOKEEPER-3863).
 
-// readOnlyAfterMs is how long a server looks for a leader at least before it
-// serves reads.
+// readOnlyAfterMs is the minimum time that a server looks for a leader before it serves reads.
 const readOnlyAfterMs = 2000
 
-// readOnlyTick begins the reading when nobody has led for long enough.
+// readOnlyTick begins to serve reads when there has been no leader for long enough.
 func (r *Replica) readOnlyTick() {
 	if !r.opts.ReadOnly || r.role.service != serviceNone || r.trust.voteless() || r.trust.ahead() || r.role.reloading {
 		return
@@ -30,9 +29,10 @@ func (r *Replica) readOnlyTick() {
 	}
 }
 
-// endReadOnly disconnects the readers: there is a leader, or the tree changes. The
-// sessions it gave end with it unless local sessions are enabled: in a role such a
-// session could write through the leader alone, and would be refused elsewhere.
+// endReadOnly disconnects the read-only clients because there is a leader, or because the tree
+// changes. The sessions that were opened meanwhile end too, unless local sessions are enabled:
+// in a role such a session could write through the leader alone, and other servers would refuse
+// it.
 func (r *Replica) endReadOnly() {
 	if !r.role.stop(serviceReads) {
 		return
@@ -43,7 +43,7 @@ func (r *Replica) endReadOnly() {
 	}
 }
 
-// connectReadOnly takes a client in that wants to read.
+// connectReadOnly accepts a client that wants to read.
 func (r *Replica) connectReadOnly(c *conn, req *wire.ConnectRequest) {
 	switch {
 	case !req.ReadOnly:
@@ -52,7 +52,7 @@ func (r *Replica) connectReadOnly(c *conn, req *wire.ConnectRequest) {
 		r.newLocal(c, req)
 	case r.resumeLocal(c, req):
 	case r.sessions.Get(req.Session) == nil || !session.PasswordMatches(req.Session, req.Password):
-		r.drop(c) // whether it has expired the leader will say
+		r.drop(c) // only a leader knows whether the session has expired
 	default:
 		s := r.sessions.Get(req.Session)
 		r.closeOld(s)
@@ -60,5 +60,5 @@ func (r *Replica) connectReadOnly(c *conn, req *wire.ConnectRequest) {
 	}
 }
 
-// ReadOnly reports whether only reads are served, for want of a leader.
+// ReadOnly reports whether only reads are served because there is no leader.
 func (r *Replica) ReadOnly() bool { return r.role.readOnly() }

@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// While the disk is read again the tree is one that is about to be replaced: readers
-// would see it go back.
+// While the disk is read again, the tree is about to be replaced: readers would see it go back.
 func TestNothingIsReadWhileTheDiskIsReadAgain(t *testing.T) {
 	w := newWavering(t)
 	w.r.opts.ReadOnly = true
@@ -26,8 +25,9 @@ func TestNothingIsReadWhileTheDiskIsReadAgain(t *testing.T) {
 	}
 }
 
-// A server that has looked for long learns who leads and what time it is in one step.
-// It is not partitioned then, and must not stay so in its role: it would refuse all writes.
+// A server that has looked for a long time learns in one step who leads and what time it is. It
+// is not partitioned then, and must not stay partitioned in its role: it would refuse all
+// writes.
 func TestServerThatIsElectedInTheStepOfATickIsNotPartitioned(t *testing.T) {
 	w := newWavering(t)
 	w.r.opts.ReadOnly = true

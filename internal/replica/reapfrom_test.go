@@ -2,8 +2,9 @@ package replica
 
 import "testing"
 
-// Where the limit has ended a look for what nobody needs, the next one goes on: clients that
-// make TTL znodes without end would keep all others from being deleted.
+// If the limit has ended a scan for znodes that nobody needs, the next scan continues there.
+// Otherwise clients that create TTL znodes without end would keep all others from being
+// deleted.
 func TestALookThatTheLimitHasEndedGoesOn(t *testing.T) {
 	var l leading
 	nowMs := int64(1000)
@@ -17,7 +18,7 @@ func TestALookThatTheLimitHasEndedGoesOn(t *testing.T) {
 		{200, 30, 0, true}, // the end: the next begins with the newest
 		{300, 300, 250, false},
 		{120, 120, 0, false}, // there are fewer than before
-		{50, 50, 20, true},   // its share of a tick: the next tick goes on there
+		{50, 50, 20, true},   // its share of a tick: the next tick continues there
 	} {
 		_, due := l.reapDue(nowMs, 1000, c.all)
 		if !due || l.reapAt != c.from {

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// wavering is server 3 of three, which looks for a leader and learns of one
-// configuration after the other.
+// wavering is server 3 of three, which looks for a leader and learns of one configuration after
+// another.
 type wavering struct {
 	t       *testing.T
 	r       *Replica
@@ -56,7 +56,7 @@ func (w *wavering) step(batch ...Event) {
 	}
 }
 
-// waver learns that this server observes, and of a proposal that it takes part.
+// waver learns that this server is an observer, and of a proposal that makes it a participant.
 func (w *wavering) waver(version int64) {
 	w.t.Helper()
 	n := fle.Notification{State: fle.Looking, Vote: fle.Vote{Leader: 1}, Version: 2}
@@ -78,8 +78,8 @@ func (w *wavering) recovers() {
 	w.step(Event{Kind: EventRecovered, Recovered: &Recovered{State: NewState(false)}})
 }
 
-// A second one would throw away the role that was taken up after the first, and
-// what the disk reports of that would be taken for news of the next.
+// A second read would throw away the role that was begun after the first, and what the disk
+// reports for that role would be attributed to the next.
 func TestAServerWhosePartChangesTwiceReadsItsDiskOnce(t *testing.T) {
 	w := newWavering(t)
 	w.waver(10)
@@ -93,8 +93,8 @@ func TestAServerWhosePartChangesTwiceReadsItsDiskOnce(t *testing.T) {
 	}
 }
 
-// The election of before goes on looking, and would take a role up in the pause
-// before the next one begins.
+// The earlier election would go on looking, and would begin a role in the pause before the next
+// election begins.
 func TestAServerWhosePartChangesTwiceElectsOnce(t *testing.T) {
 	w := newWavering(t)
 	for version := int64(10); w.r.election.lookAtMs == 0; version += 10 {

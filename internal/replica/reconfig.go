@@ -12,22 +12,22 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Ensembles is what a step has changed about the configuration of the ensemble:
-// nil where nothing changed. A shell may keep Proposed in a file: a start finds it in the
-// log, too (LoggedConfig).
+// Ensembles is what a step has changed about the configuration of the ensemble: a field is nil
+// if nothing changed. A shell may keep Proposed in a file, but a start also finds it in the log
+// (LoggedConfig).
 type Ensembles struct {
 	InForce  *ensemble.Config
 	Proposed *ensemble.Config
-	// Learned is proposed in the log of another server. It says where servers are,
-	// and is kept nowhere.
+	// Learned is proposed in the log of another server. It tells where servers are, and is not
+	// stored.
 	Learned *ensemble.Config
-	// Refused is why the last reconfig of this step that could not be made was refused, to be
-	// told to the operator.
+	// Refused is why the last impossible reconfig of this step was refused, to report to the
+	// operator.
 	Refused error
 }
 
-// configDataVersion is that of the znode of the configuration after each reconfig, as in
-// Apache ZooKeeper. A setData of a client leaves another.
+// configDataVersion is the version of the configuration's znode after each reconfig, as in
+// Apache ZooKeeper. A setData of a client leaves a different one.
 const configDataVersion = -1
 
 // decideReconfig decides a change of the ensemble, with ZooKeeper's checks.
@@ -39,7 +39,7 @@ func (r *Replica) decideReconfig(w *asked, o *prep.Origin) (zk.Txn, zk.Digest, *
 	next = next.WithVersion(int64(o.Zxid))
 	config := zabConfig(next)
 	t := zk.Txn{Op: zk.OpReconfig, Path: zk.ConfigPath, Data: config.Text, Version: configDataVersion}
-	digest := zk.Digest{Version: zk.DigestVersion, Value: r.leading.prep.Digest()} // what is below /zookeeper is not in it
+	digest := zk.Digest{Version: zk.DigestVersion, Value: r.leading.prep.Digest()} // znodes below /zookeeper are not part of it
 	if r.opts.Prep.NoDigest {
 		digest = zk.Digest{}
 	}
@@ -47,7 +47,7 @@ func (r *Replica) decideReconfig(w *asked, o *prep.Origin) (zk.Txn, zk.Digest, *
 	return t, digest, &config
 }
 
-// reconfigured is the configuration that a request asks for, without a version.
+// reconfigured returns the configuration that a request asks for, without a version.
 func (r *Replica) reconfigured(w *asked) (*ensemble.Config, zk.Code) {
 	switch {
 	case !r.opts.ReconfigEnabled:
@@ -59,7 +59,7 @@ func (r *Replica) reconfigured(w *asked) (*ensemble.Config, zk.Code) {
 	}
 	node, ok := r.tree.Find(zk.ConfigPath)
 	if !ok || w.owner != 0 && !r.opts.Auth.Allow(node.ACL(), zk.PermWrite, w.identities) {
-		return nil, zk.ErrNoAuth // before all work; ZooKeeper looks at it last
+		return nil, zk.ErrNoAuth // checked before all other work; ZooKeeper checks it last
 	}
 	next, code, why := r.ensemble.inForce.Change(w.request.Reconfig, r.opts.Reconfig)
 	if code != zk.OK {
@@ -78,8 +78,8 @@ func isReconfig(payload []byte) bool {
 	return op == zk.OpReconfig
 }
 
-// noteConfig looks for a reconfig in what goes to the log, or into the tree by a
-// snapshot: from here on its quorum counts, too.
+// noteConfig looks for a reconfig in what goes to the log, or into the tree by a snapshot: from
+// here on its quorum counts too.
 func (r *Replica) noteConfig(record *zab.Record) {
 	if r.ensemble.standalone() || !isReconfig(record.Payload) {
 		return
@@ -91,14 +91,15 @@ func (r *Replica) noteConfig(record *zab.Record) {
 		return
 	}
 	if r.ensemble.next != nil {
-		// One change at a time: the leader that proposed this one had committed the
-		// last. To skip it would be to count by a configuration that is two behind.
+		// Only one change is possible at a time: the leader that proposed this one had
+		// committed the last one. Without the last one this server would count by a
+		// configuration that is two behind.
 		r.activate(r.ensemble.next)
 	}
 	r.expect(c)
 }
 
-// expect takes note of a configuration that is proposed to follow.
+// expect handles a configuration that is proposed to follow.
 func (r *Replica) expect(c *ensemble.Config) {
 	r.ensemble.expect(c)
 	r.effects.Ensembles.Proposed = c
@@ -113,8 +114,8 @@ func (r *Replica) tellPeer(c *ensemble.Config, inForce bool) {
 	r.order(zab.Event{Kind: zab.EventConfig, OK: inForce, Config: &config})
 }
 
-// activate puts a configuration in force. It returns false if this server has
-// another part in it than it has now.
+// activate puts a configuration in force. It returns false if this server's role in it differs
+// from its present one.
 func (r *Replica) activate(c *ensemble.Config) bool {
 	member := r.ensemble.enter(c)
 	r.effects.Ensembles.InForce = c
@@ -124,7 +125,7 @@ func (r *Replica) activate(c *ensemble.Config) bool {
 	return r.becomes(r.ensemble.observesIn(c, member))
 }
 
-// becomes gives this server another part, and reports whether it had it already.
+// becomes sets whether this server observes, and reports whether that is unchanged.
 func (r *Replica) becomes(observer bool) bool {
 	if r.ensemble.become(observer) {
 		return true
@@ -134,8 +135,8 @@ func (r *Replica) becomes(observer bool) bool {
 	return false
 }
 
-// onActivate puts a committed reconfig in force. Where the leader changes with
-// it, everybody goes there without an election.
+// onActivate puts a committed reconfig in force. If the leader changes with it, all servers
+// follow the new leader without an election.
 func (r *Replica) onActivate(e *zab.Effect) {
 	if r.ensemble.next == nil || r.ensemble.next.Version != int64(e.Zxid) {
 		return
@@ -153,11 +154,12 @@ func (r *Replica) onActivate(e *zab.Effect) {
 	}
 }
 
-// adoptConfig takes over the newest of the newer configurations that peers have said, while
-// looking: several may have come before that, and each is said once. One of an ensemble
-// on other machines, than those in force here and those that the log says may follow, is
-// that of a server which was put up in the place of another, and one of an epoch that cannot
-// have come yet is nobody's.
+// adoptConfig adopts the newest of the configurations that peers have sent while this server
+// was looking: several may have come, and each is reported only once. A configuration is
+// ignored if its servers are on other machines than those of the configuration in force and of
+// the one that the log says may follow: it comes from a server that was installed in the place
+// of another. It is also ignored if its epoch cannot have begun yet: then no server can have
+// it.
 func (r *Replica) adoptConfig(texts []string) {
 	var newest *ensemble.Config
 	for _, text := range texts {
@@ -167,14 +169,14 @@ func (r *Replica) adoptConfig(texts []string) {
 		}
 	}
 	if newest != nil && !r.activate(newest) && r.election.looking() && r.peer.Quiet() {
-		r.look() // there is no role that ends
+		r.look() // no role ends, so EffectLook does not follow
 	}
 }
 
-// learnConfig takes note of a configuration that a peer has in its log and this
-// server has not: only for this election. One that this log has gone past was given up: a
-// later leader had a quorum without it. Its servers must not lead those who know of it
-// now, and who alone could find them.
+// learnConfig takes note, for this election only, of a configuration that a peer has in its log
+// and this server has not. A configuration that this log has gone past was given up: a later
+// leader had a quorum without it. Its servers must not lead the servers that learn of it now,
+// which would be the only ones to know where to find such a leader.
 func (r *Replica) learnConfig(text string) {
 	c := r.ensemble.read([]byte(text))
 	if c != nil && c.Version <= int64(r.peer.Last()) || !r.ensemble.learn(c) {
@@ -183,19 +185,19 @@ func (r *Replica) learnConfig(text string) {
 	r.effects.Ensembles.Learned = c
 	if r.ensemble.votesNext() && !r.becomes(false) {
 		if r.election.looking() && r.peer.Quiet() {
-			r.look() // there is no role that ends
+			r.look() // no role ends, so EffectLook does not follow
 		}
 		return
 	}
 	r.tellElection()
 }
 
-// putConfig writes the configuration in force into the tree, where clients read
-// it. This server writes it by itself: no transaction, and not in the digest.
+// putConfig writes the configuration in force into the tree, where clients read it. Each server
+// writes it by itself: there is no transaction for it, and the digest does not include it.
 func (r *Replica) putConfig() {
 	c, next := r.ensemble.inForce, r.ensemble.next
 	if c == nil || next != nil && next.Version <= int64(r.tree.LastZxid()) {
-		return // the tree has the one that follows: a snapshot must, too
+		return // the tree has the one that follows, and snapshots must have it too
 	}
 	locked := r.locked
 	if !locked {
@@ -207,18 +209,17 @@ func (r *Replica) putConfig() {
 	}
 }
 
-// forgetConfig drops a proposed configuration whose record is not in the history
-// any more.
+// forgetConfig drops a proposed configuration whose record is no longer in the history.
 func (r *Replica) forgetConfig() {
 	if r.ensemble.forget(r.tree.LastZxid()) {
 		r.tellElection()
 	}
 }
 
-// proposePending proposes the configuration that was pending when this server
-// stopped, if it leads now, the change did not reach its log, and a quorum of it
-// follows. The client that asked for the change never had an answer. A server that comes
-// to follow leaves that to its leader.
+// proposePending proposes the configuration that was pending when this server stopped, if this
+// server leads now, the change did not reach its log, and a quorum of it follows. The client
+// that asked for the change never had an answer. A server that becomes a follower leaves the
+// change to its leader.
 func (r *Replica) proposePending() {
 	pending := r.ensemble.pending
 	switch {

@@ -22,8 +22,8 @@ func namedOps() map[string]zk.Op {
 	return out
 }
 
-// request reads "request C OP [PATH] [DATA] [key=value ...]"; the parts of a
-// multi are divided by a semicolon.
+// request reads "request C OP [PATH] [DATA] [key=value ...]"; the operations of a multi are
+// separated by semicolons.
 func (s *script) request(f []string) {
 	id := s.connID(f[1])
 	c := s.conns[id]

@@ -8,18 +8,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// requests are the connections of this server's clients, and what they have on its way
-// through the ensemble.
+// requests are the connections of this server's clients, and what they have on its way through
+// the ensemble.
 type requests struct {
 	conns        map[session.ConnID]*conn
 	writes       queue[waiting]
 	syncs        queue[waiting]
-	resuming     []resuming // for what was on its way when they came
-	revalidating []resuming // on a learner, for the leader's answer
-	spare        [][]parked // space of those that have been answered
+	resuming     []resuming // waiting for what was on its way when they connected
+	revalidating []resuming // on a learner, waiting for the leader's answer
+	spare        [][]parked // memory of answered requests, to be used again
 }
 
-// conn is what the replica knows of a connection.
+// conn is what the replica knows about a connection.
 type conn struct {
 	id         session.ConnID
 	session    *session.Session
@@ -28,13 +28,13 @@ type conn struct {
 	resuming   *session.Session // the session it will be attached to, see resume
 	gone       bool
 
-	// Requests that came to the loop are numbered; told is the last one that was
-	// answered.
+	// Requests are numbered as they arrive in the loop: asked is the last number given, and
+	// told is that of the last request answered.
 	asked, told uint64
 }
 
-// place is where a request waits: an item of one of the queues. The zero value is that
-// of a connection that waits for nothing.
+// place is where a request waits: an item of one of the queues. The zero value belongs to a
+// connection that waits for nothing.
 type place struct {
 	queue  *queue[waiting]
 	number uint64
@@ -47,30 +47,30 @@ type waiting struct {
 	xid     zk.Xid
 	op      zk.Op
 	path    string               // of a sync
-	connect *wire.ConnectRequest // a handshake waits for its session, or for a sync
-	silent  bool                 // a sync that nobody asked for: see fence
-	step    uint64               // in which it was asked for
-	after   []parked             // what its connection asked for after it
+	connect *wire.ConnectRequest // of a handshake that waits for its session, or for a sync
+	silent  bool                 // a sync that no client asked for: see fence
+	step    uint64               // the step in which it was sent
+	after   []parked             // later requests of its connection, which wait for it
 	number  uint64               // see conn
-	asked   *Asked               // a write that is to be told of; nil for none
+	asked   *Asked               // a write to be audited; nil for none
 }
 
-// resuming is a connection that waits to have its session back: on a learner
-// for the leader's answer, then for what was on its way when it came.
+// resuming is a connection that waits for its session: on a learner first for the leader's
+// answer, then for what was on its way when it connected.
 type resuming struct {
 	conn    *conn
 	connect *wire.ConnectRequest
 	zxid    zk.Zxid
 }
 
-// open takes note of a new connection.
+// open adds a new connection.
 func (q *requests) open(id session.ConnID, identities []zk.Identity) *conn {
 	c := &conn{id: id, identities: identities}
 	q.conns[id] = c
 	return c
 }
 
-// close takes a connection out, and returns it, or nil.
+// close removes a connection and returns it; nil if there is none.
 func (q *requests) close(id session.ConnID) *conn {
 	c := q.conns[id]
 	if c != nil {
@@ -80,7 +80,7 @@ func (q *requests) close(id session.ConnID) *conn {
 	return c
 }
 
-// has reports whether a connection is still there.
+// has reports whether a connection still exists.
 func (q *requests) has(c *conn) bool { return c != nil && !c.gone }
 
 // ids returns the connections in the order of their numbers.
@@ -93,7 +93,7 @@ func (q *requests) ids() []session.ConnID {
 	return ids
 }
 
-// before returns what a connection waits for, nil if nothing.
+// before returns what a connection waits for; nil for nothing.
 func (q *requests) before(c *conn) *waiting {
 	if c.waits.queue == nil {
 		return nil
@@ -101,7 +101,7 @@ func (q *requests) before(c *conn) *waiting {
 	return c.waits.queue.at(c.waits.number)
 }
 
-// park puts a request behind another one of its connection.
+// park makes a request wait for an earlier one of its connection.
 func (q *requests) park(before *waiting, p parked) {
 	if n := len(q.spare); n > 0 && before.after == nil {
 		before.after, q.spare = q.spare[n-1], q.spare[:n-1]
@@ -109,7 +109,7 @@ func (q *requests) park(before *waiting, p parked) {
 	before.after = append(before.after, p)
 }
 
-// reuse keeps the space of requests that have been answered, for others.
+// reuse keeps the memory of answered requests for others.
 func (q *requests) reuse(answered []parked) {
 	if spareLeast <= cap(answered) && cap(answered) <= spareMost && len(q.spare) < spareMax {
 		clear(answered)
@@ -117,13 +117,13 @@ func (q *requests) reuse(answered []parked) {
 	}
 }
 
-// So many times the space of a few requests is kept, 1 MiB at most.
+// Memory is kept for at most spareMax lists of a few requests each, 1 MiB in total.
 const spareMax, spareLeast, spareMost = 512, 4, 32
 
-// addWrite puts a write, or a handshake that makes a session, after those before it.
+// addWrite queues a write, or a handshake that creates a session, after those before it.
 func (q *requests) addWrite(w waiting) { wait(&q.writes, w) }
 
-// hasWrites reports whether a write of a session is on its way, of whichever connection.
+// hasWrites reports whether a write of a session is on its way, from any connection.
 func (q *requests) hasWrites(id zk.SessionID) bool {
 	for i := range q.writes.size() {
 		if q.writes.all[q.writes.head+i].session == id {
@@ -133,7 +133,7 @@ func (q *requests) hasWrites(id zk.SessionID) bool {
 	return false
 }
 
-// addSync puts a sync after those before it.
+// addSync queues a sync after those before it.
 func (q *requests) addSync(w waiting) { wait(&q.syncs, w) }
 
 func wait(in *queue[waiting], w waiting) {
@@ -143,8 +143,8 @@ func wait(in *queue[waiting], w waiting) {
 	}
 }
 
-// takeWrite takes out the request that a transaction answers: the oldest one, or none
-// of them.
+// takeWrite removes and returns the request that a transaction answers: that is the oldest one,
+// or none.
 func (q *requests) takeWrite(h *zk.TxnHeader) (waiting, bool) {
 	w := q.writes.front()
 	if w == nil || w.session != h.Session || w.xid != h.Cxid || !sameKind(w.op, h.Op) {
@@ -153,15 +153,15 @@ func (q *requests) takeWrite(h *zk.TxnHeader) (waiting, bool) {
 	return q.writes.pop(), true
 }
 
-// sameKind keeps apart what a client and the server itself ask for a session,
-// both perhaps with xid 0.
+// sameKind keeps apart what a client and what the server itself ask for a session, both perhaps
+// with xid 0.
 func sameKind(asked, done zk.Op) bool {
 	return done == zk.OpError || (asked == zk.OpCloseSession) == (done == zk.OpCloseSession) &&
 		(asked == zk.OpCreateSession) == (done == zk.OpCreateSession)
 }
 
-// takeSync takes out the oldest sync, false if there is none: the learner has left and
-// come back meanwhile.
+// takeSync removes and returns the oldest sync; false if there is none, because the learner has
+// left its role and taken one again meanwhile.
 func (q *requests) takeSync() (waiting, bool) {
 	if q.syncs.size() == 0 {
 		return waiting{}, false
@@ -169,21 +169,22 @@ func (q *requests) takeSync() (waiting, bool) {
 	return q.syncs.pop(), true
 }
 
-// revalidate waits for the leader to report whether a client may have its session.
+// revalidate makes a handshake wait until the leader reports whether the client may have its
+// session.
 func (q *requests) revalidate(c *conn, req *wire.ConnectRequest) {
 	q.revalidating = append(q.revalidating, resuming{conn: c, connect: req})
 }
 
-// revalidated takes out the handshake that the leader's answer is for: answers come in
-// the order of the questions.
+// revalidated removes and returns the handshake that the leader's answer is for: answers arrive
+// in the order of the questions.
 func (q *requests) revalidated() (resuming, bool) { return takeFirst(&q.revalidating) }
 
-// resume waits until everything up to zxid is delivered.
+// resume makes a handshake wait until everything up to zxid is delivered.
 func (q *requests) resume(c *conn, req *wire.ConnectRequest, zxid zk.Zxid) {
 	q.resuming = append(q.resuming, resuming{conn: c, connect: req, zxid: zxid})
 }
 
-// resumed takes out the oldest handshake that waits for nothing after upTo.
+// resumed removes and returns the oldest handshake, if it waits for nothing after upTo.
 func (q *requests) resumed(upTo zk.Zxid) (resuming, bool) {
 	if len(q.resuming) == 0 || q.resuming[0].zxid > upTo {
 		return resuming{}, false
@@ -200,7 +201,7 @@ func takeFirst(all *[]resuming) (resuming, bool) {
 	return first, true
 }
 
-// drop forgets what is on its way: whether it is done nobody here will learn.
+// drop forgets what is on its way: this server will not learn whether it is done.
 func (q *requests) drop() {
 	q.writes.drop()
 	q.syncs.drop()

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A session of before a restore ends: what its client was told is taken back.
+// A session from before a restore ends, because what its client was told is undone.
 func TestSessionsFromBeforeARestoreEnd(t *testing.T) {
 	s := newScript(t)
 	s.command([]string{"connect", "1"})

@@ -8,8 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A reconfig that was decided and not logged when the role ended is no change under way: the next
-// leadership of this server would refuse all others for it. Nor is what a leader of before has said.
+// A reconfig that was decided but not logged when the role ended is not under way any more:
+// otherwise this server's next leadership would refuse all others because of it. The same holds
+// for a configuration that an earlier leader has sent.
 func TestEndOfARoleForgetsWhatWasDecidedAndOffered(t *testing.T) {
 	w := newWavering(t)
 	e := &w.r.ensemble
@@ -24,7 +25,7 @@ func TestEndOfARoleForgetsWhatWasDecidedAndOffered(t *testing.T) {
 	}
 }
 
-// Learners that wait for a server to lead wait for the part of it that is made again.
+// Links of learners that wait for a server to lead belong to its peer, which is made again.
 func TestLinksThatWaitAreClosedWhenTheServerReadsItsDiskAgain(t *testing.T) {
 	const link zab.LinkID = 7
 	w := newWavering(t)
@@ -36,7 +37,7 @@ func TestLinksThatWaitAreClosedWhenTheServerReadsItsDiskAgain(t *testing.T) {
 	}
 }
 
-// The state that comes after a SNAP is taken from that link alone, in that role alone.
+// The state that comes after a SNAP is taken only from that link, and only in that role.
 func TestStateIsTakenFromTheLinkThatIsWaitedOn(t *testing.T) {
 	const leader, stranger zab.LinkID = 8, 9
 	waits := func() *trust {
@@ -64,8 +65,8 @@ func TestStateIsTakenFromTheLinkThatIsWaitedOn(t *testing.T) {
 	}
 }
 
-// Sessions that a leader was about to end may live by the time when it leads again, and one that was being
-// upgraded may have ended as everybody's.
+// Sessions that a leader was about to end may be alive by the time when it leads again, and one
+// that was being upgraded may have ended as a global session.
 func TestEndOfARoleForgetsWhichSessionsWereToEnd(t *testing.T) {
 	w := newWavering(t)
 	w.r.leading.endLater([]zk.SessionID{1, 2})

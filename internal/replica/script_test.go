@@ -235,8 +235,8 @@ func (s *script) option(f []string) {
 	s.begin()
 }
 
-// restart replays what was appended into a new replica, but for the creation
-// of a session that an older server is to have forgotten.
+// restart replays the appended records into a new replica, except the creation of a session
+// that an older server must have forgotten.
 func (s *script) restart(f []string) {
 	forget := zk.SessionID(0)
 	for _, arg := range f {

@@ -9,20 +9,19 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// State is what a server has data of: the tree, and the sessions with their
-// timeouts. It is filled from a snapshot, its own or a leader's, and then from
-// the log; a replica takes it over whole.
+// State is the data of a server: the tree, and the sessions with their timeouts. It is filled
+// from a snapshot, its own or a leader's, and then from the log; a replica adopts it as a
+// whole.
 type State struct {
 	tree     *tree.Tree
 	sessions map[zk.SessionID]int32 // timeout in ms
 	loader   *tree.Loader
 	applied  tree.Applied
-	scratch  tree.Scratch // of Sum
+	scratch  tree.Scratch // for Sum
 	configs  loggedConfigs
 }
 
-// NewState returns the state of a new ensemble, with or without TTL znodes
-// (extendedTypes).
+// NewState returns the state of a new ensemble, with or without TTL znodes (extendedTypes).
 func NewState(extendedTypes bool) *State {
 	return &State{
 		tree:     tree.New(tree.Options{ExtendedTypes: extendedTypes}),
@@ -52,7 +51,7 @@ func (s *State) Session(id zk.SessionID, timeoutMs int32) error {
 	return nil
 }
 
-// ACL adds a list of a snapshot's table.
+// ACL adds an entry of a snapshot's table of ACLs.
 func (s *State) ACL(id int64, entries []zk.ACL) error {
 	s.load().ACL(id, entries)
 	return nil
@@ -63,22 +62,22 @@ func (s *State) Node(path string, data []byte, acl int64, stat zk.StatPersisted)
 	return s.load().Node(path, data, acl, stat)
 }
 
-// Sum computes the sums of a znode of a snapshot by itself: it may be called beside all other
-// methods, by one goroutine.
+// Sum computes the sums of a znode of a snapshot. Unlike the other methods it depends on
+// nothing else: one goroutine may call it while another one calls them.
 func (s *State) Sum(path string, data []byte, stat *zk.StatPersisted) (body uint32, znode uint64) {
 	sums := tree.SumsOf(path, data, stat, &s.scratch)
 	return sums.Body, sums.Znode
 }
 
-// NodeSummed is Node with what Sum has returned.
+// NodeSummed is Node with the result of Sum.
 func (s *State) NodeSummed(path string, data []byte, acl int64, stat zk.StatPersisted, body uint32, znode uint64) error {
 	return s.load().NodeSummed(path, data, acl, stat, tree.Sums{Body: body, Znode: znode})
 }
 
-// Expect makes space for so many znodes of a snapshot.
+// Expect reserves space for the number of znodes in a snapshot.
 func (s *State) Expect(znodes int) { s.load().Expect(znodes) }
 
-// Prepare is told the paths of znodes that come next.
+// Prepare is given the paths of the znodes that come next.
 func (s *State) Prepare(paths []string) { s.load().Prepare(paths) }
 
 func (s *State) load() *tree.Loader {
@@ -88,7 +87,7 @@ func (s *State) load() *tree.Loader {
 	return s.loader
 }
 
-// Finish ends the loading of a snapshot of zxid.
+// Finish ends the loading of a snapshot whose zxid is given.
 func (s *State) Finish(zxid zk.Zxid) {
 	s.load().Finish(zxid)
 	s.loader = nil
@@ -97,8 +96,8 @@ func (s *State) Finish(zxid zk.Zxid) {
 	}
 }
 
-// Replay applies a transaction from the log. It reports whether the digest, if the
-// transaction has one, is that of the tree.
+// Replay applies a transaction from the log. It reports whether the transaction's digest, if it
+// has one, is that of the tree.
 func (s *State) Replay(h *zk.TxnHeader, t *zk.Txn, digest zk.Digest) (equal bool) {
 	s.tree.Apply(h, t, &s.applied)
 	switch t.Op {
@@ -112,8 +111,8 @@ func (s *State) Replay(h *zk.TxnHeader, t *zk.Txn, digest zk.Digest) (equal bool
 	return digest.Version != zk.DigestVersion || digest == s.tree.Digest()
 }
 
-// TTLWithoutSetting returns a TTL znode of a state without extended types, if
-// there is one: its owner looks like a session that does not exist.
+// TTLWithoutSetting returns a TTL znode in a state without extended types, if there is one: its
+// owner looks like a session that does not exist.
 func (s *State) TTLWithoutSetting() (path string, ttlMs int64, ok bool) {
 	for _, owner := range s.tree.EphemeralOwners() {
 		if s.sessions[owner] == 0 && isTTL(owner) {
@@ -123,7 +122,7 @@ func (s *State) TTLWithoutSetting() (path string, ttlMs int64, ok bool) {
 	return "", 0, false
 }
 
-// isTTL reports whether an owner is a TTL, where extended types are on.
+// isTTL reports whether an owner would be a TTL with extended types on.
 func isTTL(owner zk.SessionID) bool { return zk.KindOfOwner(int64(owner), true) == zk.OwnerTTL }
 
 // adopt makes a state the replica's own, between two roles.
@@ -138,14 +137,14 @@ func (r *Replica) adopt(s *State) {
 	r.sessions.Clear()
 	for id, timeoutMs := range s.sessions {
 		r.sessions.Open(id, timeoutMs, r.now.MonoMs)
-		r.locals.Remove(id) // it was upgraded while this server had no part
+		r.locals.Remove(id) // it was upgraded while this server had no role
 	}
 }
 
-// findOrphans returns the sessions that own ephemerals but do not exist: an
-// older server left them. ZooKeeper's leader deletes them in its own tree alone.
-// What may be the TTL of a server with extended types stays: this one, without
-// them, may have got it from a leader.
+// findOrphans returns the sessions that own ephemerals but do not exist: an older server left
+// them. ZooKeeper's leader deletes them in its own tree alone. An owner that may be the TTL of
+// a server with extended types stays: this server, without extended types, may have received it
+// from a leader.
 func (r *Replica) findOrphans() []zk.SessionID {
 	var ids []zk.SessionID
 	for _, id := range r.tree.EphemeralOwners() {

@@ -19,12 +19,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestEnsembleStories runs every file of testdata/ensemble: a sentence and a
-// drawing on top, then blocks of commands, one a line, and after "----" what
-// happened, in order. Messages are told where they arrive, with what follows
-// from them below. After a line "briefly" only the outcome of the rest of its
-// block is told: what clients receive, which servers serve, and
-// why not any more.
+// TestEnsembleStories runs every file of testdata/ensemble: a sentence and a drawing on top,
+// then blocks of commands, one per line, and after "----" what happened, in order. Messages are
+// shown where they arrive, followed by their effects. After a line "briefly" only the outcome
+// of the rest of its block is shown: what clients receive, which servers serve, and why others
+// do not serve any more.
 func TestEnsembleStories(t *testing.T) {
 	tracetest.RunDir(t, "testdata/ensemble", playStory)
 }
@@ -57,16 +56,16 @@ func playStory(t *testing.T, text string) string {
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
 
-// player carries a story's commands out on a world.
+// player carries out a story's commands on a world.
 type player struct {
 	t     *testing.T
 	w     *world
 	seen  []string
-	brief bool // only outcomes are told
+	brief bool // only outcomes are shown
 }
 
-// commands has what each does, and its form. A, B are servers, C is a
-// connection; "all" and nothing are all servers.
+// commands has the function for each command, and its form in a comment. A, B are servers, C is
+// a connection; "all" and nothing mean all servers.
 var commands = map[string]func(*player, []string){
 	"option":     (*player).option,     // option NAME=VALUE ...: before "servers"
 	"servers":    (*player).servers,    // servers N [first=A] [observer=A,B]: with empty disks, none started
@@ -78,16 +77,16 @@ var commands = map[string]func(*player, []string){
 	"cut":        (*player).cut,        // cut A B: what is on its way between them waits
 	"heal":       (*player).heal,       // heal: nothing waits any more
 	"break":      (*player).breakLinks, // break A B: the links between them end
-	"drop":       (*player).drop,       // drop A B: what is on its way from A to B on links is lost, but for their end
+	"drop":       (*player).drop,       // drop A B: what is on its way from A to B on links is lost, except their end
 	"deliver":    (*player).deliver,    // deliver: between servers until quiet. deliver A B [N]: N messages from A to B
 	"disk":       (*player).disk,       // disk A [N]: N operations of its disk, or all that wait
-	"only":       (*player).only,       // only A: takes a snapshot, and all before it is removed by hand
+	"only":       (*player).only,       // only A: takes a snapshot, and everything before it is removed by hand
 	"begin":      (*player).begin,      // begin A: a snapshot, as a server does now and then
 	"finish":     (*player).finish,     // finish A: writes it
-	"quiesce":    (*player).quiesce,    // quiesce: messages and disks until quiet; only the outcome is told
+	"quiesce":    (*player).quiesce,    // quiesce: messages and disks until quiet; only the outcome is shown
 	"tick":       (*player).tick,       // tick +MS [A ...]: time passes for all, and the servers are told
 	"paused":     (*player).paused,     // paused N MS: the server has had no step for so long
-	"pass":       (*player).pass,       // pass +MS: in ticks, with all quiescent after each; only the outcome is told
+	"pass":       (*player).pass,       // pass +MS: in ticks, with everything quiescent after each; only the outcome is shown
 	"connect":    (*player).connect,    // connect C A [session=S1] [timeout=MS] [seen=ZXID] [password=wrong]
 	"request":    (*player).request,    // request C OP ...: see request_test.go
 	"reconfig":   (*player).reconfig,   // reconfig C [joining=A,B] [observing=A] [leaving=A,B] [members=A,B] [version=V]
@@ -95,12 +94,12 @@ var commands = map[string]func(*player, []string){
 	"disconnect": (*player).disconnect, // disconnect C
 	"alone":      (*player).oracle,     // alone A: the oracle lets it go on without another
 	"together":   (*player).oracle,     // together A: the oracle takes that back
-	"lapse":      (*player).lapse,      // lapse A: the oracle's permission has ended by itself, and nobody says so
+	"lapse":      (*player).lapse,      // lapse A: the oracle's permission has ended by itself, without a message
 	"full":       (*player).full,       // full A: its disk has no space for records
 	"space":      (*player).full,       // space A: it has again
 	"unsaved":    (*player).unsaved,    // unsaved A ...: its configuration file cannot be written any more
-	"spoil":      (*player).spoil,      // spoil A PATH: its tree gets what no transaction has
-	"pending":    (*player).pending,    // pending ID MEMBER ...: all have this proposal in their files, and not in their logs, when they start
+	"spoil":      (*player).spoil,      // spoil A PATH: its tree gets a znode that no transaction has created
+	"pending":    (*player).pending,    // pending ID MEMBER ...: when they start, all have this proposal in their files, and not in their logs
 	"show":       (*player).show,       // show: where every server is
 }
 
@@ -202,9 +201,8 @@ func (p *player) servers(f []string) {
 	p.w.found(int(p.number(f[1])), observers...)
 }
 
-// add starts a server that the ensemble does not have yet. It knows the others
-// from its configuration file, where it stands itself, with the version of the
-// first start.
+// add starts a server that the ensemble does not have yet. It knows the others from its
+// configuration file, which includes the server itself and has the version of the first start.
 func (p *player) add(f []string) {
 	id := quorum.ID(p.number(f[1]))
 	s := p.w.add(id, len(f) > 2)
@@ -248,7 +246,7 @@ func (p *player) drop(f []string) {
 	}
 }
 
-// only leaves nothing on a disk but the newest snapshot.
+// only removes everything from a disk except the newest snapshot.
 func (p *player) only(f []string) {
 	s := p.server(f[1])
 	s.disk.Log().Roll()
@@ -377,7 +375,7 @@ func (p *player) touch(f []string) {
 	c.server.push(replica.Event{Kind: replica.EventTouch, Conn: c.id})
 }
 
-// paused lets time pass for all, and has a server find what was sent meanwhile later.
+// paused lets time pass for all; one server finds only later what was sent meanwhile.
 func (p *player) paused(f []string) {
 	p.w.tick(p.number(f[2]), nil)
 	p.server(f[1]).push(replica.Event{Kind: replica.EventPaused}, replica.Event{Kind: replica.EventTick})
@@ -427,7 +425,7 @@ func (p *player) pending(f []string) {
 
 func (p *player) lapse(f []string) { p.server(f[1]).alone = false }
 
-// oracle is what the oracle says of a server.
+// oracle sets the oracle's answer for a server.
 func (p *player) oracle(f []string) {
 	s := p.server(f[1])
 	s.alone = f[0] == "alone"

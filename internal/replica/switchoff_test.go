@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Servers 1, 2 and 3 were reconfigured to 2, 4 and 5. Two of them whose files have the old
-// servers, and where reconfigs are not enabled, must not count by the old ones: they would
-// elect a leader beside that of the others.
+// Servers 1, 2 and 3 were reconfigured to 2, 4 and 5. Two servers that still have the old
+// ensemble in their files, with reconfigs disabled, must not elect by the old ensemble: their
+// leader would lead at the same time as that of the others.
 func TestServersThatWereTakenOutElectNobodyWhereReconfigsAreOff(t *testing.T) {
 	for name, off := range map[string]struct{ atFirst, later bool }{
 		"never":             {false, false},
@@ -42,7 +42,7 @@ func TestServersThatWereTakenOutElectNobodyWhereReconfigsAreOff(t *testing.T) {
 				lines = append(lines, w.line(id, false))
 			}
 			members := strings.Join(lines, ",")
-			c := w.connect(1, w.servers[2], handshake{timeoutMs: 20000}) // 1 and 2 elected it before 3 had said anything
+			c := w.connect(1, w.servers[2], handshake{timeoutMs: 20000}) // 1 and 2 elected it before 3 had sent anything
 			w.quiesce()
 			c.request(&zk.Request{Op: zk.OpReconfig, Reconfig: &zk.Reconfig{ConfigID: -1, NewMembers: &members}})
 			w.quiesce()

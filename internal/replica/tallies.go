@@ -5,18 +5,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Tallies are distributions and names since the start, for metrics. They are the replica's
-// own: a shell looks at them between two steps, and copies.
+// Tallies are distributions and names since the start, for metrics. They belong to the replica:
+// a shell reads them between two steps, and copies them.
 type Tallies struct {
 	// Times from when a leader decided a transaction to its delivery here while clients are
-	// served, in milliseconds of the two servers' wall clocks: what had been decided here,
-	// and what had come from a leader.
+	// served, in milliseconds of the two servers' wall clocks: Decided for what this server had
+	// decided, Followed for what came from a leader.
 	Decided, Followed tally.Distribution
 
-	// Connections that were told of a change, where there was at least one.
+	// Number of connections that were notified of a change, where there was at least one.
 	Created, Deleted, Changed, Children tally.Distribution
 
-	// Writes that were delivered, with the lengths of path and data, and those that a hard
+	// Writes that were delivered, with the lengths of path and data, and writes that a hard
 	// quota has refused here, by the first name of the path.
 	Written, OverQuota tally.Names
 }
@@ -31,8 +31,8 @@ func (t *Tallies) Clone() Tallies {
 	return out
 }
 
-// measure counts a transaction that is delivered. What was decided in an older role is as
-// old as it is, and says nothing about the way here.
+// measure counts a transaction that is delivered. A transaction that was decided in an earlier
+// role is ignored: its age says nothing about the time it took to get here.
 func (r *Replica) measure(p *proposal, own bool) {
 	if !r.role.serving() {
 		return
@@ -63,7 +63,7 @@ func (t *Tallies) write(x *zk.Txn) {
 	}
 }
 
-// fired counts the connections that a change was told to.
+// fired counts the connections that were notified of a change.
 func (t *Tallies) fired(kind zk.EventType, conns int) {
 	if conns == 0 {
 		return

@@ -5,9 +5,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// onTick ends the sessions that nobody owns and the containers and TTL znodes
-// that nobody needs any more: the leader's work alone. While it leads although
-// its disk is full (zab-Z10), nothing can be written, and both wait.
+// onTick ends the sessions that nobody owns, and deletes the containers and TTL znodes that
+// nobody needs any more; both are done only by the leader. While it leads although its disk is
+// full (zab-Z10), nothing can be written, and both wait.
 func (r *Replica) onTick(*Event) {
 	r.readOnlyTick()
 	r.doubtTick()
@@ -20,7 +20,7 @@ func (r *Replica) onTick(*Event) {
 		return
 	}
 	if r.peer.Holds() && r.leading.proposals.size() == 0 {
-		r.decide(&asked{request: &zk.Request{Op: zk.OpError}, code: zk.ErrUnimplemented}) // changes nothing
+		r.decide(&asked{request: &zk.Request{Op: zk.OpError}, code: zk.ErrUnimplemented}) // this transaction changes nothing
 	}
 	if orphans := r.leading.takeOrphans(); len(orphans) > 0 {
 		r.leading.endLater(orphans)
@@ -31,8 +31,8 @@ func (r *Replica) onTick(*Event) {
 	}
 }
 
-// tellWhileBehind has a learner that is behind with its work say by itself that it is
-// there: the leader's pings wait with the rest.
+// tellWhileBehind makes a learner that is behind with its work report that it is alive: the
+// leader's pings wait with the rest of its input.
 func (r *Replica) tellWhileBehind() {
 	pingMs := r.opts.Zab.PingMs()
 	if r.now.WaitsMs != 0 && r.now.MonoMs-r.now.WaitsMs > pingMs && r.now.MonoMs-r.touches.toldMs > pingMs && r.peer.State() != zab.Leading {
@@ -40,10 +40,10 @@ func (r *Replica) tellWhileBehind() {
 	}
 }
 
-// expire ends the sessions whose time is over, the leader those of all servers,
-// unless nothing can be written. Heartbeats that learners have brought in this step
-// count: the server may have been late to receive them. After a pause of the server
-// itself no session ends for a while (pause.go).
+// expire ends the sessions that have expired, on the leader those of all servers, unless
+// nothing can be written. Heartbeats that learners have sent in this step count first: this
+// server may have been late to receive them. After a pause of this server no session ends for a
+// while (pause.go).
 func (r *Replica) expire() {
 	if atMs, ok := r.expiryMs(); ok && atMs <= r.now.MonoMs {
 		r.stepPeer()
@@ -61,15 +61,16 @@ func (r *Replica) expire() {
 	r.endSome()
 }
 
-// What the end of sessions and the deletions of a look may take of one step, in bytes of
-// paths: nobody is pinged meanwhile. A session counts as sessionBytes at least.
+// How much work one step may spend on the ends of sessions and on the deletions of a search, in
+// bytes of paths, because nobody is pinged meanwhile. A session counts as at least
+// sessionBytes.
 const (
 	endsBytesMax = 1 << 20
 	sessionBytes = 1 << 10
 )
 
-// endSome decides the ends of sessions, as many as a step has time for. The alarm of the
-// next step is at once if there are more.
+// endSome decides the ends of sessions, as many as a step has time for. If there are more, the
+// next step is due at once.
 func (r *Replica) endSome() {
 	for bytes := int64(0); len(r.leading.ends) > 0 && bytes < endsBytesMax; {
 		id := r.leading.nextEnd()
@@ -78,7 +79,7 @@ func (r *Replica) endSome() {
 	}
 }
 
-// lookedAtMs is up to when everything that arrived has been looked at.
+// lookedAtMs returns the time up to which everything that arrived has been looked at.
 func (r *Replica) lookedAtMs() int64 {
 	if r.now.WaitsMs != 0 {
 		return min(r.now.MonoMs, r.now.WaitsMs)
@@ -86,8 +87,8 @@ func (r *Replica) lookedAtMs() int64 {
 	return r.now.MonoMs
 }
 
-// expiryMs returns when expire has something to do, false for never. What waits must be
-// looked at first: until then a look for what is over finds nothing.
+// expiryMs returns when expire has something to do; false for never. Events that wait must be
+// handled first: until then a check for expired sessions finds nothing.
 func (r *Replica) expiryMs() (int64, bool) {
 	decides := !r.full && r.leads()
 	atMs, ok := r.locals.NextMs()
@@ -101,7 +102,7 @@ func (r *Replica) expiryMs() (int64, bool) {
 	return max(atMs, r.pause.untilMs), ok
 }
 
-// earlier returns the earlier of two times, either of which may not be.
+// earlier returns the earlier of two times, either of which may be absent.
 func earlier(atMs int64, ok bool, other func() (int64, bool)) (int64, bool) {
 	if otherMs, otherOK := other(); otherOK && (!ok || otherMs < atMs) {
 		return otherMs, true
@@ -113,9 +114,9 @@ func (r *Replica) closeSession(id zk.SessionID) {
 	r.decideOwn(id, &zk.Request{Op: zk.OpCloseSession})
 }
 
-// reap deletes what may go, as many as the limit allows; the next tick goes on where one
-// step has looked at enough. A znode that a decided transaction changes is left for the
-// next look: it may be set again, or be another one by then.
+// reap deletes znodes that nobody needs, as many as the limit allows. If one step has checked
+// enough of them, the next tick continues. A znode that a decided transaction changes is left
+// for the next search: it may be set again, or be a different one by then.
 func (r *Replica) reap(sinceMs int64) {
 	limit := r.leading.reapLimit(sinceMs, int64(r.opts.ReapPerMinute), r.opts.ReapIntervalMs)
 	paths, next := r.tree.Reapable(r.leading.reapAt, r.now.WallMs, r.opts.ContainerUnusedMs, limit, endsBytesMax)
@@ -130,8 +131,8 @@ func (r *Replica) reap(sinceMs int64) {
 	}
 }
 
-// onDisk notes whether the disk has space. A server that cannot write has no vote:
-// it could neither lead nor promise an epoch.
+// onDisk records whether the disk has space. A server that cannot write does not vote: it could
+// neither lead nor promise an epoch.
 func (r *Replica) onDisk(e *Event) {
 	if r.full == e.Full {
 		return

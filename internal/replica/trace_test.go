@@ -8,11 +8,10 @@ import (
 	"github.com/conclave-project/conclave/internal/tracetest"
 )
 
-// TestTraces runs every file of testdata. A file starts with a sentence, and
-// often a drawing, in lines with #. Then come blocks: commands, one a line,
-// each a step of its own (or all of them one step, below "together"), and
-// after "----" what the replica did: the records it gave to the disk and what
-// it told whom, in order. script_test.go has the commands.
+// TestTraces runs every file of testdata. A file starts with a sentence, and often a drawing,
+// in lines with #. Then come blocks: commands, one per line, each a step of its own (or all of
+// them one step, below "together"), and after "----" what the replica did: the records that it
+// gave to the disk and what it told whom, in order. script_test.go has the commands.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, runTrace)
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// A server whose log cannot be cut needs the whole state until it has it, also if the connection on which that
-// came has broken off: the next leader would have it cut again, in vain, and all of that role is lost.
+// A server whose log cannot be truncated needs the whole state until it has it, even if the
+// connection on which it came has broken. Otherwise the next leader would make it truncate
+// again, in vain, and that whole role would be lost.
 func TestSnapshotIsNeededUntilItHasCome(t *testing.T) {
 	var own trust
 	own.leave(&zab.Effect{Kind: zab.EffectLeave, Reason: zab.ReasonCannotTruncate, Reload: true}, 1)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// quiesceBut lets everything move but the link from one server to another.
+// quiesceBut lets everything move except the link from one server to another.
 func (p *player) quiesceBut(from, to int) {
 	w := p.w
 	for again := true; again; {
@@ -31,9 +31,9 @@ func (p *player) run(lines string) {
 	}
 }
 
-// What a client of a session asked for is long on its way to the leader, which ends the
-// session meanwhile and gives its lock to another. The session is not made again by what
-// arrives then: its client learns that it has expired.
+// A request of a session's client is on its way to the leader for a long time. Meanwhile the
+// leader ends the session and gives its lock to another. The request must not create the
+// session again: its client learns that it has expired.
 func TestEndedSessionIsNotMadeAgain(t *testing.T) {
 	p := &player{t: t, brief: true}
 	p.w = newWorld(t, func(format string, args ...any) { t.Logf(format, args...) })
@@ -68,8 +68,9 @@ func TestEndedSessionIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// A local session is resumed when what its former connection asked for is done: it reads
-// that, and its end comes after that. Where nothing is on its way it is resumed at once.
+// A local session is resumed when the requests of its former connection are done: the client
+// then reads their results, and its end comes after them. If nothing is on its way, it is
+// resumed at once.
 func TestLocalSessionIsResumedAfterItsWrites(t *testing.T) {
 	for name, server := range map[string]string{"follower": "1", "leader": "2"} {
 		for asked, waits := range map[string]bool{"create /mine x": true, "create /mine x ephemeral": true, "exists /": false} {
@@ -109,7 +110,7 @@ func TestSessionMovesBeforeItIsLearnedOf(t *testing.T) {
 		p := &player{t: t, brief: true}
 		p.w = newWorld(t, func(format string, args ...any) { t.Logf(format, args...) })
 		p.run("option local upgrade\nservers 3\nstart\nquiesce\nconnect 1 1 timeout=8000\nrequest 1 create /lock mine ephemeral")
-		for range 2 { // the leader has it and has proposed it; nobody's disk has
+		for range 2 { // the leader has it and has proposed it; no disk has it
 			for _, l := range p.w.lanes {
 				if l.end != nil && l.from.id == 1 && l.to.id == 2 {
 					l.moves()

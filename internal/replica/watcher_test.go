@@ -10,27 +10,27 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// watcher sees everything that servers do, and checks what must hold of all of
-// them together, in stories and in random runs.
+// watcher sees everything that servers do, and checks the rules that hold for all of them
+// together, in stories and in random runs.
 type watcher struct {
-	brief     bool                     // stories tell only the outcome
-	digests   map[zk.Zxid]zk.Digest    // of the tree, by the first server that was there
-	records   map[zk.Zxid]string       // the bytes of each transaction: no number has two
+	brief     bool                     // stories show only the outcome
+	digests   map[zk.Zxid]zk.Digest    // of the tree, by the first server that reached the zxid
+	records   map[zk.Zxid]string       // the bytes of each transaction: no zxid has two
 	durable   map[quorum.ID]zk.Zxid    // on disk
 	seen      map[zk.SessionID]zk.Zxid // by its client
-	order     []zk.SessionID           // as they were connected first
+	order     []zk.SessionID           // in the order in which they first connected
 	acked     map[string]zk.Zxid       // marks that were created, see isMark
 	looked    int                      // reads with a watch on their path
 	kinds     [32]int                  // messages that have arrived
 	elections int                      // roles begun
 	shown     zk.Zxid                  // to anybody
-	told      []zk.Zxid                // that shown has been, in order
-	spoilt    map[quorum.ID]bool       // somebody has changed its tree
-	untilMs   map[zk.SessionID]int64   // no server may have ended the session before
+	told      []zk.Zxid                // all values of shown so far
+	spoilt    map[quorum.ID]bool       // servers whose tree was changed from outside
+	untilMs   map[zk.SessionID]int64   // before this time no server may have ended the session
 	leaving   map[zk.SessionID]bool    // its client has asked for its end
 	has       map[quorum.ID]map[zk.SessionID]bool
-	spread    bool // a spoilt tree was sent on
-	wiped     bool // a disk was exchanged: what was on a quorum may not be on one
+	spread    bool // a spoilt tree was sent to another server
+	wiped     bool // a disk was replaced: what was on a quorum may be on none now
 }
 
 func newWatcher() watcher {
@@ -64,8 +64,8 @@ func (v *watcher) done(s *server, o *operation, event *replica.Event) {
 	}
 }
 
-// stepped checks that servers at one zxid have one tree (replica-R2), and that none has
-// found a difference itself.
+// stepped checks that servers at one zxid have one tree (replica-R2), and that none has found a
+// difference itself.
 func (v *watcher) stepped(s *server) {
 	r := s.replica
 	if r.Serving() {
@@ -86,16 +86,17 @@ func (v *watcher) stepped(s *server) {
 	}
 }
 
-// lives notes that the leader knows of a session's client at a time: it has let it in, or
-// decided a write of it. A server tells its leader of heartbeats twice a tick.
+// lives notes that the leader knows at this time that a session's client is alive: it has let
+// the session in, or decided a write for it. A server reports heartbeats to its leader twice a
+// tick.
 func (v *watcher) lives(s *server, c *client, atMs int64) {
 	if !s.replica.ReadOnly() {
 		v.untilMs[c.session] = max(v.untilMs[c.session], atMs+c.timeoutMs)
 	}
 }
 
-// ends checks that no session has ended before the timeout that its client was told was
-// over, under every leader (session-S1).
+// ends checks that no session has ended before the timeout that its client was told was over,
+// under any leader (session-S1).
 func (v *watcher) ends(s *server) {
 	before, now := v.has[s.id], map[zk.SessionID]bool{}
 	for _, l := range s.replica.Leases() {
@@ -109,11 +110,11 @@ func (v *watcher) ends(s *server) {
 	v.has[s.id] = now
 }
 
-// wrongPath is what a tree has that was spoilt at random.
+// wrongPath is what a tree contains that was spoilt at random.
 const wrongPath = "/wrong"
 
-// sends checks that a wrong tree is not sent in place of a right one, to a server that
-// has all of the log. It may be sent to one that needs a whole state.
+// sends checks that a wrong tree is not sent in place of a right one, to a server that has the
+// whole log. It may be sent to a server that needs a whole state.
 func (v *watcher) sends(from, to *server, m *zab.Message) {
 	if m.Kind != zab.KindSnap || from.replica == nil {
 		return
@@ -149,9 +150,8 @@ func (v *watcher) tells(s *server, what string, zxid zk.Zxid) {
 	}
 }
 
-// sees checks that a client is not led back: neither on its connection nor from
-// what it has seen on an older one. The end of a log that a read-only server has
-// shown may be gone.
+// sees checks that a client does not go back in time: neither on its connection nor from what
+// it has seen on an older one. The end of a log that a read-only server has shown may be gone.
 func (v *watcher) sees(c *client, zxid zk.Zxid) {
 	if zxid == zk.NoZxid {
 		return // the answer to an operation that does not exist
@@ -166,7 +166,7 @@ func (v *watcher) sees(c *client, zxid zk.Zxid) {
 	v.seen[c.session] = max(v.seen[c.session], zxid)
 }
 
-// show says where every server is.
+// show prints where every server is.
 func (w *world) show() {
 	for _, s := range w.all() {
 		if s.replica == nil {

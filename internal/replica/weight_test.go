@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// An answer weighs at least what its frame has, before it is made and after: by that it is
-// in a budget.
+// An answer weighs at least as much as its frame, before it is made and after: it is counted in
+// a budget by its weight.
 func TestAnswersWeighWhatTheyHave(t *testing.T) {
 	const session = 7
 	s := newScript(t)
@@ -58,8 +58,8 @@ func TestAnswersWeighWhatTheyHave(t *testing.T) {
 	}
 }
 
-// Sessions that end together are ended some in each step, and one of the reaper's looks
-// goes over several: nobody is pinged in a step.
+// Sessions that end together are ended over several steps, and one scan of the reaper goes over
+// several steps. Nobody is pinged within a step.
 func TestALongEndGoesOverSeveralSteps(t *testing.T) {
 	s := newScript(t)
 	s.step()

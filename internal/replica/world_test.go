@@ -22,33 +22,33 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// world is an ensemble in one thread. Each server has a disk in memory, and a
-// queue of what that is to do; between servers are queues of what is on its
-// way. Nothing moves by itself: somebody says which queue goes on.
+// world is an ensemble in one thread. Each server has a disk in memory, and a queue of
+// operations for it; between servers are queues of what is on its way. Nothing moves by itself:
+// the test decides which queue continues.
 type world struct {
 	t       *testing.T
 	opts    replica.Options // of all; ID and Observer are set for each
 	config  *ensemble.Config
 	now     replica.Now
-	first   quorum.ID // the lowest id: 0 is one like any other
+	first   quorum.ID // the lowest id: 0 is an id like any other
 	servers map[quorum.ID]*server
 	lanes   []*lane
 	cuts    map[[2]quorum.ID]bool
 	clients map[session.ConnID]*client
-	names   []zk.SessionID // by the order in which they were seen
+	names   []zk.SessionID // in the order in which they were seen
 	say     func(format string, args ...any)
 	watcher watcher
-	patient bool // with servers that try again and again in no time
+	patient bool // tolerates servers that retry endlessly while no time passes
 }
 
-// server is one process, or the machine that waits for one.
+// server is one process, or the machine on which it can start.
 type server struct {
 	w        *world
 	id       quorum.ID
 	observer bool
 	mem      *vfs.Mem
 	saved    *ensemble.Config // in its configuration file
-	unsaved  bool             // that cannot be written
+	unsaved  bool             // the configuration file cannot be written
 
 	replica  *replica.Replica // nil while it is down
 	disk     *replicadisk.Disk
@@ -59,24 +59,23 @@ type server struct {
 	ends     map[zab.LinkID]*end
 	linkID   zab.LinkID
 	dialing  *quorum.ID // nil: nobody
-	masters  bool       // at the port for observers
+	masters  bool       // to the port for observers
 	untilMs  int64
-	alone    bool   // the oracle lets it go on without another
-	role     string // told last
+	alone    bool   // the oracle lets it continue without another
+	role     string // the last one told
 }
 
-// operation is one of the disk, with the snapshot that was begun for it.
+// operation is one operation of the disk, with the snapshot that was begun for it.
 type operation struct {
 	replica.DiskOp
 	snapshot *replicadisk.Snapshot
 }
 
-// lane is what is on its way from one server to another: votes, or one end of a
-// link.
+// lane is what is on its way from one server to another: votes, or one end of a link.
 type lane struct {
 	from, to *server
 	parcels  []parcel
-	end      *end              // where it comes in, nil for votes
+	end      *end              // where it arrives, nil for votes
 	last     *fle.Notification // sent by this life of a server; a new connection begins with it
 }
 
@@ -111,7 +110,7 @@ func newWorld(t *testing.T, say func(string, ...any)) *world {
 	}
 }
 
-// found makes n servers with empty disks and the configuration of all of them.
+// found makes n servers with empty disks and a configuration of all of them.
 func (w *world) found(n int, observers ...quorum.ID) {
 	text := ""
 	for id := w.first; id < w.first+quorum.ID(n); id++ {
@@ -147,7 +146,7 @@ func (w *world) add(id quorum.ID, observer bool) *server {
 	return s
 }
 
-// with is the configuration with a server more.
+// with returns the configuration with one server more.
 func (w *world) with(s *server) *ensemble.Config {
 	text := w.line(s.id, s.observer)
 	for i := range w.config.Members {
@@ -158,7 +157,7 @@ func (w *world) with(s *server) *ensemble.Config {
 	return config
 }
 
-// all are the servers by number.
+// all returns the servers in the order of their numbers.
 func (w *world) all() []*server {
 	var all []*server
 	for _, s := range w.servers {
@@ -170,8 +169,8 @@ func (w *world) all() []*server {
 
 const dataDir = "/data"
 
-// format empties the disk. One that is not marked may not begin a history: its
-// server has lost what it had.
+// format empties the disk. A server without the mark may not begin a history, because it has
+// lost the one that it had.
 func (s *server) format(marked bool) {
 	s.mem = vfs.NewMem()
 	must(s.w.t, s.mem.MkdirAll(dataDir))
@@ -199,7 +198,7 @@ func (s *server) diskOptions() replicadisk.Options {
 	}
 }
 
-// start begins a process on the disk that is there.
+// start begins a process on the existing disk.
 func (s *server) start() {
 	var err error
 	s.disk, err = replicadisk.Open(s.mem, s.diskOptions())
@@ -255,15 +254,16 @@ func (s *server) stop() {
 	must(s.w.t, s.disk.Close())
 }
 
-// kill ends the process; the machine keeps what it has written, and sends it.
+// kill ends the process; the machine keeps what the process has written, and sends what it has
+// sent.
 func (s *server) kill() {
 	old := s.mem
 	s.mem = old.KillClone()
 	s.stop()
 }
 
-// crash ends the machine: what it has not sent is lost, and what was not synced,
-// but for a part.
+// crash ends the machine: what it has not sent is lost, and what was not synced, except for a
+// part.
 func (s *server) crash(keepPercent int, seed int64) {
 	old := s.mem
 	s.mem = old.CrashClone(keepPercent, seed)
@@ -275,7 +275,7 @@ func (s *server) crash(keepPercent int, seed int64) {
 	s.stop()
 }
 
-// pass lets time go by in steps of a tick, in which everything quiesces.
+// pass lets time go by in steps of a tick, and quiesces after each.
 func (w *world) pass(ms int64) {
 	for ; ms > 0; ms -= w.opts.Zab.TickMs {
 		w.tick(min(ms, w.opts.Zab.TickMs), w.all())
@@ -283,7 +283,7 @@ func (w *world) pass(ms int64) {
 	}
 }
 
-// push adds an event and has the replica step.
+// push adds an event and makes the replica step.
 func (s *server) push(events ...replica.Event) {
 	if s.replica != nil {
 		s.inbox = append(s.inbox, events...)
@@ -291,7 +291,7 @@ func (s *server) push(events ...replica.Event) {
 	}
 }
 
-// step steps the replica until nothing has come in.
+// step steps the replica until no more events arrive.
 func (s *server) step() {
 	for s.replica != nil && len(s.inbox) > 0 {
 		s.once()
@@ -353,7 +353,7 @@ func (s *server) say(format string, args ...any) {
 
 var roles = map[zab.State]string{zab.Leading: "LEADS", zab.Following: "FOLLOWS", zab.Observing: "OBSERVES"}
 
-// tellRole says when the server begins to serve.
+// tellRole reports when the server begins to serve.
 func (s *server) tellRole() {
 	role := ""
 	if s.replica.Serving() {
@@ -366,7 +366,7 @@ func (s *server) tellRole() {
 	s.role = role
 }
 
-// queue takes an operation for the disk.
+// queue queues an operation for the disk.
 func (s *server) queue(op replica.DiskOp) {
 	o := operation{DiskOp: op}
 	switch op.Kind {
@@ -390,15 +390,14 @@ func (s *server) queue(op replica.DiskOp) {
 	s.work = append(s.work, o)
 }
 
-// detail says what is of interest only while things go one by one.
+// detail prints what is of interest only while things go step by step.
 func (s *server) detail(format string, args ...any) {
 	if !s.w.watcher.brief {
 		s.say(format, args...)
 	}
 }
 
-// works does the oldest operation of the disk; false if there is none, or no
-// space for it.
+// works does the oldest operation of the disk; false if there is none, or no space for it.
 func (s *server) works() bool {
 	if s.replica == nil || len(s.work) == 0 || s.full && s.work[0].Kind == replica.DiskAppend {
 		return false
@@ -458,7 +457,7 @@ func recordsText(records []zab.Record, ok bool) string {
 	return fmt.Sprintf("%s to %s", zab.FormatZxid(records[0].Zxid), zab.FormatZxid(records[len(records)-1].Zxid))
 }
 
-// down reports the end of a link, if its beginning was told.
+// down reports the end of a link, if its beginning was reported.
 func (s *server) down(e *end) {
 	delete(s.ends, e.id)
 	e.closed = true
@@ -499,7 +498,7 @@ func (s *server) newEnd(outgoing bool) *end {
 	return e
 }
 
-// vote puts a notification on its way: of several that wait the newest counts.
+// vote puts a notification on its way: if several wait, only the newest counts.
 func (w *world) vote(s *server, b *replica.OutgoingVote) {
 	for _, l := range w.lanes {
 		if l.end == nil && l.from == s && l.to.id == b.To {
@@ -539,7 +538,7 @@ func (s *server) toldTo(other *server, what string) {
 	}
 }
 
-// arrive takes what comes on a link.
+// arrive handles what arrives on a link.
 func (l *lane) arrive(p *parcel) {
 	s, e := l.to, l.end
 	if e.closed {
@@ -564,8 +563,8 @@ func (l *lane) arrive(p *parcel) {
 	s.step()
 }
 
-// load reads a snapshot that is written while it is read: it may have changes of
-// transactions after its zxid.
+// load reads a snapshot that is written at the same time: it may have changes of transactions
+// after its zxid.
 func (s *server) load(e *end, snapshot *replicadisk.Snapshot) {
 	var b bytes.Buffer
 	if err := snapshot.Stream(&b, nil); err != nil {
@@ -590,7 +589,7 @@ func (l *lane) drop() {
 	l.parcels = nil
 }
 
-// wired is what arrives of a message: its bytes lack what has no place in them.
+// wired is a message as it arrives: fields that its bytes cannot hold are missing.
 func (w *world) wired(m *zab.Message, toLeader bool) *zab.Message {
 	from := peerwire.FromLeader
 	if toLeader {
@@ -604,7 +603,7 @@ func (w *world) wired(m *zab.Message, toLeader bool) *zab.Message {
 	return &arrives
 }
 
-// messageText is a message with what a reader of stories wants to know of it.
+// messageText is a message with the details that readers of stories need.
 func messageText(w *world, m *zab.Message) string {
 	switch {
 	case m.Kind == zab.KindRequest:
@@ -645,8 +644,7 @@ func (s *server) sortedEnds() []*end {
 	return all
 }
 
-// roundsMax is how often everything may move before it must be quiet: time
-// stalls meanwhile.
+// roundsMax is how often everything may move before it must be quiet; no time passes meanwhile.
 const roundsMax = 1000
 
 // deliver moves everything between servers until nothing is left to move.
@@ -675,7 +673,7 @@ func (w *world) sweep() {
 	w.lanes = slices.DeleteFunc(w.lanes, func(l *lane) bool { return l.end != nil && len(l.parcels) == 0 && l.end.closed })
 }
 
-// quiesce has disks and lanes go on until nothing is left to do.
+// quiesce lets disks and lanes continue until nothing is left to do.
 func (w *world) quiesce() {
 	for again := true; again; {
 		w.deliver()
@@ -686,7 +684,7 @@ func (w *world) quiesce() {
 	}
 }
 
-// tick lets time pass and tells it to servers.
+// tick lets time pass and reports it to servers.
 func (w *world) tick(ms int64, servers []*server) {
 	w.now.MonoMs += ms
 	w.now.WallMs += ms

@@ -10,12 +10,12 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// TestRandomEnsemblesAgreeOnWhoseTreeIsWrong: in each random run the memory of one server
-// is damaged, some turns later the ensemble is whole again, and clients write. All
-// servers must come to one tree, and it must be the right one, unless the wrong one was
-// sent to a server that needed a whole state: then two have it, and who is right is
-// nobody's knowledge. While that was not so no other server's tree may ever differ
-// (replica-R2, see watcher_test.go).
+// TestRandomEnsemblesAgreeOnWhoseTreeIsWrong: in each random run the memory of one server is
+// damaged, some turns later the ensemble is whole again, and clients write. All servers must
+// come to one tree, and it must be the right one, unless the wrong one was sent to a server
+// that needed a whole state: then two servers have it, and nobody can know which tree is right.
+// As long as that was not the case, no other server's tree may ever differ (replica-R2, see
+// watcher_test.go).
 func TestRandomEnsemblesAgreeOnWhoseTreeIsWrong(t *testing.T) {
 	seeds := slices.Clone(wrongSeeds)
 	for n := range *seedsRun {
@@ -34,8 +34,8 @@ func TestRandomEnsemblesAgreeOnWhoseTreeIsWrong(t *testing.T) {
 	}
 }
 
-// wrongSeeds have met bugs. The first ones asked the leader for its wrong tree after a start;
-// in the last ones the digests of one leader convicted the next.
+// wrongSeeds have found bugs. With the first ones, a server asked the leader for its wrong tree
+// after a start; with the last ones, the digests of one leader convicted the next.
 var wrongSeeds = []uint64{10118, 10928, 11070, 11479, 13657}
 
 // spoilSeed reports whether the wrong tree stayed with its server.
@@ -49,7 +49,7 @@ func spoilSeed(t *testing.T, seed uint64) bool {
 	}
 	up := d.up()
 	s := up[d.below(len(up))]
-	if d.oneIn(2) { // it is to lead before it finds out
+	if d.oneIn(2) { // it must lead before it finds out
 		for range 5 {
 			d.pass(1000)
 		}
@@ -77,7 +77,7 @@ func spoilSeed(t *testing.T, seed uint64) bool {
 			d.show()
 			t.Fatal("the servers do not come to one tree")
 		}
-		return false // as two participants that contradict each other
+		return false // as with two participants that contradict each other
 	}
 	_, wrong := d.all()[0].replica.Tree().Find(wrongPath)
 	if wrong && !d.watcher.spread {
@@ -96,8 +96,8 @@ func (d *dice) killLeader() {
 	}
 }
 
-// decidable reports whether the servers with right trees are a quorum, or those with
-// wrong ones.
+// decidable reports whether the servers with right trees are a quorum, or those with wrong
+// ones.
 func (d *dice) decidable() bool {
 	var right, wrong quorum.IDs
 	for _, s := range d.all() {
@@ -111,7 +111,7 @@ func (d *dice) decidable() bool {
 	return enough(right) || enough(wrong)
 }
 
-// oneTree reports whether all servers have the same, and serve.
+// oneTree reports whether all servers have the same tree, and serve.
 func (d *dice) oneTree() bool {
 	if !d.whole() {
 		return false

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// aclsOf notes what a learner of ZooKeeper's takes from a stream: lists by number, and the
+// aclsOf records what a learner of ZooKeeper's takes from a stream: lists by number, and the
 // number of each znode.
 type aclsOf struct {
 	lists map[int64][]zk.ACL
@@ -26,10 +26,11 @@ func (a *aclsOf) Node(path string, _ []byte, acl int64, _ zk.StatPersisted) erro
 	return nil
 }
 
-// TestNumberOfAListIsNotGivenAgainDuringASnapshot: a list is dropped during a snapshot, and its number goes to another one. The table in front of the snapshot has the old list
-// under that number, and the znode that came since the number: a reader gives it the old list.
-// Conclave's replay sets the list again; ZooKeeper's own learners leave a znode that is there as
-// it is, and numbers of theirs are never used twice.
+// TestNumberOfAListIsNotGivenAgainDuringASnapshot: a list is dropped during a snapshot, and its
+// number is given to another list. The table in front of the snapshot has the old list under
+// that number, and the znode that was created since has the number: a reader gives it the old
+// list. Conclave's replay sets the list again. ZooKeeper's own learners leave a znode that
+// exists as it is, and the numbers of its servers are never used twice.
 func TestNumberOfAListIsNotGivenAgainDuringASnapshot(t *testing.T) {
 	tr := tree.New(tree.Options{})
 	var out tree.Applied

@@ -6,8 +6,9 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
-// The tree that a leader has sent may be ahead of its zxid by nobody knows how much. A start says so until a
-// transaction of the log has the digest of the tree: readers would see parts of what comes after it.
+// The tree that a leader has sent may be ahead of its zxid, and nobody knows how far. A start
+// reports that until a transaction of the log has the digest of the tree: readers would see
+// parts of later transactions.
 func TestStateOfALeaderIsFuzzyUntilADigestIsEqual(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())

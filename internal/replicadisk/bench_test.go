@@ -13,7 +13,7 @@ import (
 )
 
 // BenchmarkRecover is a start from a snapshot of many znodes with 100 bytes each, per znode:
-// what is read is checked, and the tree with its index and digest is made of it.
+// the input is verified, and the tree with its index and digest is built from it.
 func BenchmarkRecover(b *testing.B) {
 	const directories, each = 100, 2000
 	mem := vfs.NewMem()
@@ -55,8 +55,8 @@ func BenchmarkRecover(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*directories*each), "ns/znode")
 }
 
-// BenchmarkReplay replays sets of znodes at random places of a tree of a million, told ahead of
-// them and not.
+// BenchmarkReplay replays sets of znodes at random places of a tree of a million, with and
+// without announcing them to the tree.
 func BenchmarkReplay(b *testing.B) {
 	const znodes, ahead = 1 << 20, tree.FetchMax
 	target := NewTarget(Options{})

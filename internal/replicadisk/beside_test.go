@@ -14,8 +14,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A tree that is loaded beside is the one that one goroutine loads: with directories of all
-// depths, paths and numbers of lists that come twice, and lists that are missing.
+// A tree that is loaded by two goroutines equals the one that a single goroutine loads: with
+// directories of all depths, paths and numbers of lists that occur twice, and lists that are
+// missing.
 func TestTreeLoadedBesideIsTheSame(t *testing.T) {
 	const nodes = 12_000
 	for seed := range uint64(3) {

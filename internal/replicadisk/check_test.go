@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestCheckSaysWhatAStartDoes: a server of an ensemble needs what one alone does not look at,
-// and has a leader for what one alone would have to do without.
+// TestCheckSaysWhatAStartDoes: a server of an ensemble needs files that a standalone one does
+// not read, and can get from a leader what a standalone one would have to do without.
 func TestCheckSaysWhatAStartDoes(t *testing.T) {
 	const dir = "data/version-2/"
 	write := func(t *testing.T, mem *vfs.Mem, name, text string) {

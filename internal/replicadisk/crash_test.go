@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// change is a history that an operation takes the place of.
+// change is a history and the history with which an operation replaces it.
 type change struct {
 	name     string
 	old, new *history
@@ -21,9 +21,9 @@ type change struct {
 	op       replica.DiskOp
 }
 
-// changes are all the ways in which two histories can part. Where the new one ends
-// before the old one it is its beginning: a leader whose last record is older has
-// been followed since by the one that has the later ones.
+// changes are all the ways in which two histories can diverge. If the new one ends before the
+// old one, it is the beginning of the old one: a leader whose last record is older has been
+// followed since by the one that has the later records.
 func changes(t testing.TB) []change {
 	replaced := func(name string, old, new *history, saved ...zk.Zxid) change {
 		return change{name, old, new, saved, replica.DiskOp{Kind: replica.DiskSaveSnapshot, Zxid: new.last(), Ticket: 1}}
@@ -44,11 +44,11 @@ func changes(t testing.TB) []change {
 	}
 }
 
-// TestACrashWhileAHistoryChangesLeavesOneOrTheOther takes the power away before
-// every operation on the disk, and kills the process there: recovery gives the
-// old history or the new one, whole, and never a mix (replicadisk-D3). Of an old one whose
-// beginning is the new one more may be left than that: it is a history, too. Each
-// recovered directory is crashed again: what was given out is durable.
+// TestACrashWhileAHistoryChangesLeavesOneOrTheOther cuts the power before every operation on
+// the disk, and kills the process there. Recovery returns the old history or the new one,
+// whole, and never a mix (replicadisk-D3). If the new history is the beginning of the old one,
+// more of the old one may be left than that, because that is a history, too. Each recovered
+// directory is crashed again: what recovery returned is durable.
 func TestACrashWhileAHistoryChangesLeavesOneOrTheOther(t *testing.T) {
 	for _, c := range changes(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestACrashWhileAHistoryChangesLeavesOneOrTheOther(t *testing.T) {
 	}
 }
 
-// TestAFailureWhileAHistoryChangesLeavesOneOrTheOther has every operation on the
-// disk fail once. The server stops where it is (replicadisk-D2).
+// TestAFailureWhileAHistoryChangesLeavesOneOrTheOther makes every operation on the disk fail
+// once. The server stops where it is (replicadisk-D2).
 func TestAFailureWhileAHistoryChangesLeavesOneOrTheOther(t *testing.T) {
 	for _, c := range changes(t) {
 		for fail := 1; ; fail++ {
@@ -129,11 +129,11 @@ func (c *change) prepare(t testing.TB, disk vfs.FS) *Disk {
 			must(t, part.save(d))
 		}
 	}
-	do(t, d, replica.DiskOp{Kind: replica.DiskSetAccepted, Epoch: 7}) // by the leader of the new one
+	do(t, d, replica.DiskOp{Kind: replica.DiskSetAccepted, Epoch: 7}) // by the leader of the new history
 	return d
 }
 
-// found recovers a disk and tells which history it has.
+// found recovers a disk and reports which history it has.
 func (c *change) found(m *vfs.Mem) (string, error) {
 	for again := range 2 {
 		d, err := Open(m, options())
@@ -158,9 +158,8 @@ func (c *change) found(m *vfs.Mem) (string, error) {
 	panic("unreachable")
 }
 
-// goesOn lets a server that has recovered one of the histories log what comes next, and
-// reads its log for learners: what it gives them is that history, without a gap, wherever
-// they are.
+// goesOn lets a server that has recovered one of the histories log further records, and reads
+// its log for learners: they get that history, without a gap, wherever they are.
 func (c *change) goesOn(d *Disk, f *Found, which string) error {
 	history := map[string]*history{"new": c.new, "old": c.old, "between": c.old}[which].upTo(f.Stored.Last)
 	history.add(9, 1, 3)
@@ -182,7 +181,7 @@ func (c *change) goesOn(d *Disk, f *Found, which string) error {
 	return nil
 }
 
-// which tells the history of what was found: "" if it is none.
+// which returns the history that was found: "" if it is neither.
 func (c *change) which(f *Found) string {
 	last := f.Stored.Last
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Whatever byte of the newest snapshot has changed, wherever the tree is the first to see it:
-// the one before, and the log, have all that it had.
+// Whatever byte of the newest snapshot has changed, and wherever the tree is the first to
+// notice it: the snapshot before and the log together have everything that it had.
 func TestAnyChangedByteOfASnapshotIsIgnored(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())

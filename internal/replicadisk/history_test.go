@@ -21,8 +21,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// history is a run of transactions as a leader decides them, each with the
-// digest of the tree after it: every one creates a znode of its own.
+// history is a run of transactions as a leader decides them, each with the digest of the tree
+// after it. Each one creates a znode of its own.
 type history struct {
 	t       testing.TB
 	state   *replica.State
@@ -37,7 +37,7 @@ func newHistory(t testing.TB) *history {
 // zx is epoch and counter.
 func zx(epoch, counter uint32) zk.Zxid { return zk.MakeZxid(epoch, counter) }
 
-// add decides transactions of an epoch, from one counter to another. The first of
+// add decides transactions of an epoch, from one counter to another. The first transaction of
 // an epoch opens a session.
 func (h *history) add(epoch, from, to uint32) *history {
 	for counter := from; counter <= to; counter++ {
@@ -61,7 +61,7 @@ func (h *history) decide(zxid zk.Zxid, t *zk.Txn) {
 	h.records = append(h.records, zab.Record{Zxid: zxid, Payload: txn.Append(nil, &header, t, h.state.Tree().Digest())})
 }
 
-// upTo is the beginning of a history, again.
+// upTo returns the beginning of a history as a history of its own.
 func (h *history) upTo(zxid zk.Zxid) *history {
 	out := newHistory(h.t)
 	for _, r := range h.records {
@@ -87,7 +87,7 @@ func (h *history) replay(r zab.Record) {
 
 func (h *history) last() zk.Zxid { return h.records[len(h.records)-1].Zxid }
 
-// same compares a state that a disk has given with a history.
+// same compares the state that a disk has returned with a history.
 func (h *history) same(s *replica.State) error {
 	if got, want := s.Tree().Digest(), h.state.Tree().Digest(); got != want || s.Tree().Count() != h.state.Tree().Count() {
 		return fmt.Errorf("the tree has %d znodes, digest %x, want %d, %x", s.Tree().Count(), got.Value, h.state.Tree().Count(), want.Value)
@@ -141,8 +141,7 @@ func do(t testing.TB, d *Disk, ops ...replica.DiskOp) (last *replica.Event) {
 	return last
 }
 
-// log appends the records of a history after a zxid and syncs, each epoch after
-// its promise.
+// log appends the records of a history after a zxid and syncs; each epoch follows its promise.
 func (h *history) log(d *Disk, after zk.Zxid) error {
 	var ops []replica.DiskOp
 	epoch := after.Epoch()

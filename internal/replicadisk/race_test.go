@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/tree"
 )
 
-// The loop begins snapshots while links and the snapshot goroutine end others.
-// For the race detector; without it a lost registration shows as a wrong count.
+// The loop begins snapshots while links and the snapshot goroutine end others. For the race
+// detector; without it a lost registration shows as a wrong count.
 func TestSnapshotsBeginAndEndBesideEachOther(t *testing.T) {
 	tr := tree.New(tree.Options{})
 	var others sync.WaitGroup

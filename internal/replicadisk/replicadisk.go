@@ -1,20 +1,20 @@
-// Package replicadisk is what the disk effects of a replica mean on a store:
-// recovery, the log, the epochs, a history truncated or replaced, snapshots.
+// Package replicadisk carries out a replica's disk effects on a store: recovery, the log, the
+// epochs, truncation or replacement of the history, snapshots.
 //
-// In go the operations that a replica asks for; out come the events for it.
-// Nothing here starts a goroutine or reads a clock: the server's disk
-// goroutine drives a Disk, and so does the simulator, on a disk in memory.
+// A Disk takes the operations that a replica asks for, and returns the events that answer them.
+// Nothing here starts a goroutine or reads a clock: the server's disk goroutine drives a Disk,
+// and so does the simulator, on a disk in memory.
 //
 // What always holds:
 //
-//	replicadisk-D1  An event is returned only when what it tells is durable.
-//	replicadisk-D2  Any error is final, but for a full disk's: the server must
-//	                stop, and recover. Nobody knows what the disk has.
+//	replicadisk-D1  An event is returned only when what it reports is durable.
+//	replicadisk-D2  Any error is final, except that of a full disk: the server
+//	                must stop, and recover. Nobody knows what the disk has.
 //	replicadisk-D3  Where a snapshot replaces the history, it is durable before
-//	                any of that goes.
+//	                any part of the history is removed.
 //
-// It decides nothing: when to take a snapshot, what to do about a full disk and
-// what to tell an operator is the server's.
+// The package decides nothing: when to take a snapshot, what to do about a full disk, and what
+// to tell an operator is up to the server.
 package replicadisk
 
 import (
@@ -35,17 +35,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Options say where a server's data is and what it is.
+// Options say where a server's data is and how it is kept.
 type Options struct {
 	Store         datadir.Options
 	ExtendedTypes bool // TTL znodes exist
 	Ensemble      bool // epochs are kept, and the newest records for learners
-	RecentMax     int  // how many of these; 0 is 500
+	RecentMax     int  // how many of these records; 0 is 500
 
-	ReadBytesMax   int // how much of the log a learner is sent at most; 0 is 64 MiB
-	PartRecordsMax int // how many records of it at a time, 2 or more; 0 is 8,192
+	ReadBytesMax   int // how many bytes of the log a learner is sent at most; 0 is 64 MiB
+	PartRecordsMax int // how many records of the log are read at a time, 2 or more; 0 is 8,192
 
-	Loaded func() // is called when a snapshot has been loaded, before the log is replayed; may be nil
+	Loaded func() // called when a snapshot has been loaded, before the log is replayed; may be nil
 }
 
 // ofStore returns the options of the directory.
@@ -60,30 +60,30 @@ const recentMax = 500
 // recentBytesMax bounds the records kept in memory at a start.
 const recentBytesMax = 64 << 20
 
-// Disk is a server's data directory with its open log. One goroutine uses it;
-// ReadLog, and the snapshots of Begin, may be used beside it.
+// Disk is a server's data directory with its open log. One goroutine uses it. ReadLog, and the
+// snapshots of Begin, may be used concurrently.
 type Disk struct {
 	fs    vfs.FS
 	opts  Options
 	store *datadir.Store
 	log   *txnlog.Log
 
-	// gapAt is the last zxid at which the log gave another tree than it was written with:
-	// it lacks a record before. A disk may lose a write in silence, and what the record
-	// changed may have been changed again since. The tree is right then; nobody is sent
-	// that log.
+	// gapAt is the last zxid at which replaying the log produced a different tree than the one
+	// it was written with: an earlier record is missing. A disk may lose a write silently, and
+	// what the record changed may have been changed again since. The tree is right then, but no
+	// learner is sent that part of the log.
 	gapAt atomic.Int64
 }
 
-// Found is what a recovery has found, for the replica and for the operator.
+// Found is the result of a recovery, for the replica and for the operator.
 type Found struct {
 	replica.Recovered
 	Store         *datadir.Recovered
-	Mismatches    int // digests that differ
+	Mismatches    int // how many digests differ
 	FirstMismatch zk.Zxid
 }
 
-// Open opens and locks the directories. Recover is the next call.
+// Open opens and locks the directories. The caller calls Recover next.
 func Open(fsys vfs.FS, opts Options) (*Disk, error) {
 	if opts.RecentMax <= 0 {
 		opts.RecentMax = recentMax
@@ -95,19 +95,19 @@ func Open(fsys vfs.FS, opts Options) (*Disk, error) {
 	return &Disk{fs: fsys, opts: opts, store: s}, nil
 }
 
-// Check says what Open and Recover would do, and changes nothing. See datadir.Check.
+// Check reports what Open and Recover would do, and changes nothing. See datadir.Check.
 func Check(fsys vfs.FS, opts Options) (*datadir.Report, error) {
 	return datadir.Check(fsys, opts.ofStore(), func() datadir.Target { return NewTarget(opts) })
 }
 
-// Store is the directory, for purging and reports.
+// Store returns the directory, for purging and reports.
 func (d *Disk) Store() *datadir.Store { return d.store }
 
-// Log is the open log: its space, and where a new segment begins.
+// Log returns the open log, for its space and for starting a new segment.
 func (d *Disk) Log() *txnlog.Log { return d.log }
 
-// There fails if the directories, or the files that are written next, have lost their names:
-// no start would find what is written then.
+// There returns an error if the directories, or the files that are written next, have lost
+// their names: no start would find what is written to them.
 func (d *Disk) There() error {
 	if err := d.store.There(); err != nil || d.log == nil {
 		return err
@@ -115,7 +115,7 @@ func (d *Disk) There() error {
 	return d.log.There()
 }
 
-// Close closes the log and frees the directories.
+// Close closes the log and unlocks the directories.
 func (d *Disk) Close() error {
 	err := d.closeLog()
 	return errors.Join(err, d.store.Close())
@@ -130,8 +130,8 @@ func (d *Disk) closeLog() error {
 	return err
 }
 
-// Recover gives the state that the directory holds and opens the log after it.
-// A new history gets its first snapshot before, without which a log is refused.
+// Recover returns the state that the directory holds, and opens the log after it. Before that a
+// new history gets its first snapshot, because a log without one is refused.
 func (d *Disk) Recover() (*Found, error) {
 	f, err := d.load()
 	if err != nil {
@@ -187,8 +187,8 @@ func (d *Disk) load() (*Found, error) {
 	return f, nil
 }
 
-// differed reports whether the tree differs where it did while the server ran: nothing has been
-// lost since. A note of anything else is of no use any more.
+// differed reports whether the tree differs in the same way as while the server ran: then
+// nothing has been lost since. A note that does not match is removed.
 func (d *Disk) differed(t *Target) (bool, error) {
 	from, err := d.store.Differs()
 	if err != nil || from == 0 {
@@ -200,7 +200,7 @@ func (d *Disk) differed(t *Target) (bool, error) {
 	return false, d.store.NoteDiffers(0)
 }
 
-// noteGap keeps in mind what the digests have told of the log, now or at a start before.
+// noteGap stores what digests have shown about the log, now or at an earlier start.
 func (d *Disk) noteGap(found zk.Zxid) error {
 	noted, err := d.store.Gap()
 	if err == nil && found > noted {
@@ -208,13 +208,13 @@ func (d *Disk) noteGap(found zk.Zxid) error {
 	}
 	d.gapAt.Store(int64(noted))
 	if errors.Is(err, vfs.ErrNoSpace) {
-		return nil // a start that replays the same finds it again
+		return nil // a start that replays the same log finds the gap again
 	}
 	return err
 }
 
-// noteDiffers keeps in mind where digests began to differ, if there is space for it: without
-// the note the next start takes its own tree for the wrong one.
+// noteDiffers stores where digests began to differ, if there is space for it. Without the note
+// the next start assumes that its own tree is the wrong one.
 func (d *Disk) noteDiffers(from zk.Zxid) error {
 	if err := d.store.NoteDiffers(from); !errors.Is(err, vfs.ErrNoSpace) {
 		return err
@@ -222,8 +222,8 @@ func (d *Disk) noteDiffers(from zk.Zxid) error {
 	return nil
 }
 
-// recent reads the newest records of the log again, as many as are kept in
-// memory. Without them learners are synchronized from the log on disk.
+// recent reads the newest records of the log again, as many as are kept in memory. Without them
+// learners are synchronized from the log on disk.
 func (d *Disk) recent(f *Found) []zab.Record {
 	after := f.Store.Target.(*Target).firstRecent()
 	if after < 0 {
@@ -234,8 +234,8 @@ func (d *Disk) recent(f *Found) []zab.Record {
 	if err != nil || len(records) == 0 || records[len(records)-1].Zxid != f.Stored.Last {
 		return nil
 	}
-	// Apache's server alone counts on across an epoch, where no leader does: what comes before is
-	// not for learners: one that lacks it gets a snapshot.
+	// Only Apache's server counts on across an epoch; no leader does. The records before such a
+	// place are not for learners: a learner that lacks them gets a snapshot.
 	for i := len(records) - 1; i > 0; i-- {
 		if records[i].Zxid.Epoch() != records[i-1].Zxid.Epoch() && records[i].Zxid.Counter() == 0 {
 			return records[i:]
@@ -244,9 +244,8 @@ func (d *Disk) recent(f *Found) []zab.Record {
 	return records
 }
 
-// Do carries out one operation; snapshot is that of a DiskSaveSnapshot, which
-// was begun when the operation was asked for. The event is nil where there is
-// nothing to tell.
+// Do carries out one operation. snapshot belongs to a DiskSaveSnapshot and was begun when the
+// operation was issued. The event is nil if there is nothing to report.
 func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error) {
 	done := &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket}
 	switch op.Kind {
@@ -274,8 +273,8 @@ func (d *Disk) Do(op *replica.DiskOp, snapshot *Snapshot) (*replica.Event, error
 	return &replica.Event{Kind: replica.EventRecovered, Recovered: &f.Recovered}, nil
 }
 
-// setEpoch notes an epoch. A server alone keeps none, but those of an ensemble that
-// it was in must not stay behind its history.
+// setEpoch stores an epoch. A standalone server keeps none, but the epochs of an ensemble that
+// it was once in must not fall behind its history.
 func (d *Disk) setEpoch(set func(uint32) error, epoch uint32) error {
 	if !d.opts.Ensemble {
 		return d.store.RaiseEpochs(epoch)
@@ -283,7 +282,7 @@ func (d *Disk) setEpoch(set func(uint32) error, epoch uint32) error {
 	return set(epoch)
 }
 
-// truncate cuts the history after a zxid and reads what is left.
+// truncate truncates the history after a zxid and reads what is left.
 func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 	if err := d.store.MayGiveUp(op.Zxid, d.log.Last()); err != nil {
 		return nil, err
@@ -293,8 +292,8 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 		return nil, err
 	}
 	if err := d.store.Truncate(op.Zxid); errors.Is(err, datadir.ErrNeedSnapshot) {
-		// Nothing has changed. The server reads its directory again before it goes
-		// on; a reader of the log until then finds one.
+		// Nothing has changed. The server reads its directory again before it goes on; a reader
+		// of the log needs an open one until then.
 		d.log, err = d.store.OpenLog(last)
 		return &replica.Event{Kind: replica.EventFailed, Ticket: op.Ticket}, err
 	} else if err != nil {
@@ -313,8 +312,8 @@ func (d *Disk) truncate(op *replica.DiskOp) (*replica.Event, error) {
 	return &replica.Event{Kind: replica.EventDone, Ticket: op.Ticket, State: f.State}, nil
 }
 
-// replace makes a leader's state the whole history (replicadisk-D3). One that finds no space may
-// be asked for again.
+// replace makes a leader's state the whole history (replicadisk-D3). If it finds no space it
+// can be repeated.
 func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
 	if err := d.store.MayGiveUp(0, d.log.Last()); err != nil {
 		return err
@@ -334,21 +333,21 @@ func (d *Disk) replace(zxid zk.Zxid, s *Snapshot) error {
 	return err
 }
 
-// readBytesMax bounds what is read from the log for one learner: beyond it a
-// snapshot serves it better.
+// readBytesMax bounds what is read from the log for one learner: beyond it a snapshot is
+// better.
 const readBytesMax = 64 << 20
 
-// A part of the log for a learner ends with the record that reaches one of these: it
-// is sent in one step.
+// A part of the log for a learner ends with the record that reaches one of these limits,
+// because a part is sent in one step.
 const (
 	partRecordsMax = 8192
 	partBytesMax   = 4 << 20
 )
 
-// ReadLog reads the log for a learner whose last record is zxid, from the newest
-// record that is not after that one up to the record to, or a part of that: then
-// more is true. It is false for ok if the log does not hold it whole, or has too much
-// of it. It may run beside all else.
+// ReadLog reads the log for a learner whose last record is zxid: from the newest record that is
+// not after zxid up to the record to. It may return only a part of that, and then more is true.
+// ok is false if the log does not hold all of it, or holds too much. It may run concurrently
+// with everything else.
 func (d *Disk) ReadLog(zxid, to zk.Zxid) (records []zab.Record, more, ok bool) {
 	if zxid < zk.Zxid(d.gapAt.Load()) {
 		return nil, false, false
@@ -380,17 +379,17 @@ func (d *Disk) read(after, to zk.Zxid, bytesMax int) ([]zab.Record, error) {
 	return part.records, err
 }
 
-// errTooMuch says that the log has more than is wanted.
+// errTooMuch is the error if the log has more than is wanted.
 var errTooMuch = errors.New("more records than are wanted")
 
-// part is the first part of what is read: of the records that are not after place
-// only the last, and at least one more.
+// part is the first part of what is read: the last of the records that are not after place, and
+// at least one more.
 type part struct {
 	place                zk.Zxid
 	recordsMax, bytesMax int
 	records              []zab.Record
 	bytes                int
-	more                 bool // there is more than that
+	more                 bool // the log has more than this part
 }
 
 func (p *part) add(r *txnlog.Record) {
@@ -405,8 +404,8 @@ func (p *part) add(r *txnlog.Record) {
 	p.records = append(p.records, zab.Record{Zxid: r.Zxid, Payload: bytes.Clone(r.Payload)})
 }
 
-// readFrom reads the records after a zxid up to another, of which the payloads have
-// bytesMax bytes at most.
+// readFrom reads the records after a zxid up to another, with payloads of at most bytesMax
+// bytes in total.
 func (d *Disk) readFrom(after, to zk.Zxid, bytesMax int, part *part) error {
 	reader, err := d.store.ReadLog(after)
 	if err != nil {
@@ -432,8 +431,8 @@ func (d *Disk) readFrom(after, to zk.Zxid, bytesMax int, part *part) error {
 	}
 }
 
-// LoadStream reads the state that a leader sends after a SNAP. The replica,
-// which knows the zxid, finishes it.
+// LoadStream reads the state that a leader sends after a SNAP. The replica, which knows the
+// zxid, finishes it.
 func LoadStream(r io.Reader, opts Options) (*replica.State, error) {
 	s := replica.NewState(opts.ExtendedTypes)
 	_, err := snap.LoadStream(r, "the leader's snapshot", snap.Options{BufferBytesMax: opts.Store.BufferBytesMax}, s)

@@ -13,9 +13,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Snapshot is a fuzzy snapshot under way: begun between two transactions, it
-// has everything up to its zxid, and perhaps changes that came while it was
-// written.
+// Snapshot is a fuzzy snapshot under way. It was begun between two transactions, has everything
+// up to its zxid, and may have changes that were made while it was written.
 type Snapshot struct {
 	zxid    zk.Zxid
 	leases  []session.Lease
@@ -26,9 +25,9 @@ type Snapshot struct {
 	text    []byte // paths and data of step
 	ended   bool   // the walk is over
 	givenUp atomic.Bool
-	ahead   bool // the tree came from a leader: it may be ahead of its zxid, so its digest says nothing
+	ahead   bool // the tree came from a leader and may be ahead of its zxid, so its digest proves nothing
 
-	portionMax int // znodes of a portion
+	portionMax int // maximum znodes of a portion
 }
 
 type aclList struct {
@@ -36,8 +35,9 @@ type aclList struct {
 	entries []zk.ACL
 }
 
-// Begin begins a snapshot. The goroutine that applies transactions calls it, between
-// two of them; the rest may be done beside them. End it, or let Save or Stream do so.
+// Begin begins a snapshot. The goroutine that applies transactions calls it between two
+// transactions; the rest may be done concurrently. The caller must call End, or let Save or
+// Stream do so.
 func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
 	s := &Snapshot{zxid: t.LastZxid(), leases: leases, tree: t, portionMax: stepBytes / 64}
 	t.ACLs(func(id int64, entries []zk.ACL) { s.acls = append(s.acls, aclList{id, entries}) })
@@ -45,43 +45,41 @@ func Begin(t *tree.Tree, leases []session.Lease) *Snapshot {
 	return s
 }
 
-// BeginLogged begins a snapshot that stands beside the log. It is of no later
-// zxid than the log on disk, though it may hold later changes: else a crash
-// would leave a gap between the log and what follows the snapshot, and a
-// learner would be synchronized across it.
+// BeginLogged begins a snapshot that is kept beside the log. Its zxid is not later than the log
+// on disk, although it may hold later changes. Otherwise a crash would leave a gap between the
+// log and what follows the snapshot, and a learner would be synchronized across that gap.
 func BeginLogged(r *replica.Replica) *Snapshot {
 	s := Begin(r.Tree(), r.Leases())
 	s.zxid = min(s.zxid, r.Peer().Durable())
 	return s
 }
 
-// Zxid is that of the last transaction that is in it for certain.
+// Zxid returns the zxid of the last transaction that is certainly in it.
 func (s *Snapshot) Zxid() zk.Zxid { return s.zxid }
 
-// End gives a snapshot up. It may be called again.
+// End abandons a snapshot. It may be called again.
 func (s *Snapshot) End() {
 	s.scan.End()
 	s.ended = true
 }
 
-// GiveUp has Save and Stream return ErrCut, unless nothing is left to copy. A
-// server calls it when its role ends, before the next one delivers anything: what
-// that delivers may be of a history that is truncated later (ZOOKEEPER-1549), and
-// would stay in a snapshot that is of an earlier zxid. Any goroutine may call it.
+// GiveUp makes Save and Stream return ErrCut, unless nothing is left to copy. A server calls it
+// when its role ends, before the next role delivers anything. What that role delivers may
+// belong to a history that is truncated later (ZOOKEEPER-1549), and it would remain in a
+// snapshot of an earlier zxid. Any goroutine may call it.
 func (s *Snapshot) GiveUp() { s.givenUp.Store(true) }
 
-// again begins the walk again, for a snapshot that found no space: of a tree that
-// has not changed since.
+// again restarts the walk for a snapshot that found no space; the tree has not changed since.
 func (s *Snapshot) again() {
 	s.scan, s.ended = s.tree.NewScan(), false
 }
 
-// ErrCut says that the tree became another one, or its history another one on
-// disk, while the snapshot was taken: the server has left its role.
+// ErrCut is the error if the tree, or its history on disk, was replaced by another one while
+// the snapshot was taken: the server has left its role.
 var ErrCut = errors.New("the tree was replaced while a snapshot of it was written")
 
-// Save writes the snapshot to a directory and returns its size in bytes before
-// compression. Halt, if not nil, is asked between portions whether to give up. It
+// Save writes the snapshot to a directory and returns its size in bytes before compression.
+// halt, if not nil, is called between portions, and an error from it ends the snapshot. Save
 // may be called again if the disk had no space and the tree has not changed.
 func (s *Snapshot) Save(st *datadir.Store, halt func() error) (int64, error) {
 	v, err := s.SaveTo(st)
@@ -95,8 +93,8 @@ func (s *Snapshot) Save(st *datadir.Store, halt func() error) (int64, error) {
 	return v.Commit()
 }
 
-// Saving is a snapshot on its way into a directory: Step until there is no more,
-// then Commit; or Abort, at any time.
+// Saving is a snapshot that is being written to a directory. The caller calls Step until there
+// is no more, then Commit; Abort may be called at any time.
 type Saving struct {
 	s *Snapshot
 	w *datadir.SnapshotWriter
@@ -122,8 +120,8 @@ func (s *Snapshot) SaveTo(st *datadir.Store) (*Saving, error) {
 // Step writes the next portion of znodes; false after the last one.
 func (v *Saving) Step() (more bool, err error) { return v.s.Step(v.w.Encoder) }
 
-// Commit makes the snapshot durable, after its last portion, and returns its size
-// in bytes before compression.
+// Commit makes the snapshot durable, after its last portion, and returns its size in bytes
+// before compression.
 func (v *Saving) Commit() (int64, error) {
 	s := v.s
 	defer v.Abort()
@@ -142,13 +140,13 @@ func (v *Saving) Commit() (int64, error) {
 	return v.w.Bytes(), nil
 }
 
-// Abort gives the snapshot up. After a Commit it does nothing.
+// Abort abandons the snapshot. After a Commit it does nothing.
 func (v *Saving) Abort() {
 	v.w.Abort()
 	v.s.End()
 }
 
-// Stream writes the snapshot as it goes to a learner.
+// Stream writes the snapshot in the form that is sent to a learner.
 func (s *Snapshot) Stream(out io.Writer, halt func() error) error {
 	defer s.End()
 	e := snap.NewStreamEncoder(out)
@@ -159,7 +157,7 @@ func (s *Snapshot) Stream(out io.Writer, halt func() error) error {
 	return e.End(0, zk.Digest{}, 0)
 }
 
-// portions takes steps until there is no more to write.
+// portions calls step until there is no more to write.
 func portions(step func() (more bool, err error), halt func() error) error {
 	for more := true; more; {
 		if halt != nil {
@@ -186,16 +184,16 @@ func (s *Snapshot) Head(e *snap.Encoder) {
 	}
 }
 
-// stepBytes bounds how long the tree is kept from transactions at a time: so
-// many bytes of paths and data are copied, then written with the tree free.
+// stepBytes bounds how long transactions are kept out of the tree at a time: that many bytes of
+// paths and data are copied, and then written with the tree unlocked.
 const stepBytes = 64 << 10
 
-// PortionMax bounds the znodes of a portion, before the first Step. It is for a
-// simulator, whose trees would fit into one.
+// PortionMax bounds the znodes of a portion; it is called before the first Step. It is for a
+// simulator, whose trees would fit into one portion.
 func (s *Snapshot) PortionMax(znodes int) { s.portionMax = min(znodes, stepBytes/64) }
 
-// Step writes the next portion of znodes; false after the last one. No I/O is
-// done with the tree locked.
+// Step writes the next portion of znodes; false after the last one. No I/O is done while the
+// tree is locked.
 func (s *Snapshot) Step(e *snap.Encoder) (more bool, err error) {
 	if more, err = s.copyStep(); err != nil {
 		return false, err

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// wide is a history of znodes that a snapshot takes in several steps.
+// wide is a history of znodes that a snapshot reads in several steps.
 func wide(t testing.TB) *history {
 	h := newHistory(t)
 	h.decide(zx(1, 1), &zk.Txn{Op: zk.OpCreateSession, TimeoutMs: 4000})
@@ -27,8 +27,8 @@ func wide(t testing.TB) *history {
 	return h
 }
 
-// changed goes on with changes of all kinds, before and after where a snapshot
-// is in its walk.
+// changed continues with changes of all kinds, before and after the position of a snapshot in
+// its walk.
 func (h *history) changed() {
 	next := h.last() + 1
 	for i, t := range []zk.Txn{
@@ -45,9 +45,9 @@ func (h *history) changed() {
 	}
 }
 
-// TestASnapshotBesideChangesIsMadeWholeByItsRecords takes a snapshot step by step
-// and changes the tree at each place in turn. What is read back is made whole by
-// the records after its zxid, on a link as in a file.
+// TestASnapshotBesideChangesIsMadeWholeByItsRecords takes a snapshot step by step and changes
+// the tree at each position in turn. The records after its zxid complete what is read back, on
+// a link as in a file.
 func TestASnapshotBesideChangesIsMadeWholeByItsRecords(t *testing.T) {
 	for at := 0; ; at++ {
 		h := wide(t)
@@ -97,8 +97,8 @@ func TestASnapshotBesideChangesIsMadeWholeByItsRecords(t *testing.T) {
 	}
 }
 
-// TestASavedSnapshotBesideChangesRecovers is the same for a file: the digest in it
-// is that of a later zxid, and nothing is said to differ.
+// TestASavedSnapshotBesideChangesRecovers does the same for a file: its digest is that of a
+// later zxid, and no difference is reported.
 func TestASavedSnapshotBesideChangesRecovers(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())
@@ -124,15 +124,15 @@ func TestASavedSnapshotBesideChangesRecovers(t *testing.T) {
 	must(t, h.same(found.State))
 }
 
-// A leader's state may be ahead of the zxid it is saved under, nobody knows how
-// far: no digest differs until one was equal, and from then on it counts.
+// A leader's state may be ahead of the zxid under which it is saved, and nobody knows how far.
+// A digest that differs is ignored until one was equal; from then on it counts.
 func TestASnapshotOfALeadersStateHasNoDigest(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		mem := newMem(t)
 		d, _ := begin(t, mem, options())
 		h := wide(t)
 		zxid := h.last()
-		h.changed() // what the leader's stream had already
+		h.changed() // already in the leader's stream
 		var b bytes.Buffer
 		must(t, Begin(h.state.Tree(), h.state.Leases()).Stream(&b, nil))
 		state, err := LoadStream(&b, options())
@@ -243,8 +243,8 @@ func TestALeadersStreamThatIsNoneIsRefused(t *testing.T) {
 	}
 }
 
-// A leader's state takes the place of a tree at the same zxid, of which there is a
-// snapshot that is packed otherwise.
+// A leader's state replaces a tree at the same zxid of which there is a snapshot with another
+// compression.
 func TestLeadersStateReplacesOneOfAnotherPacking(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())
@@ -272,7 +272,7 @@ func TestLeadersStateReplacesOneOfAnotherPacking(t *testing.T) {
 	}
 }
 
-// TestAPortionIsBoundedByThePathsToo: those of znodes at a great depth are long, and are made
+// TestAPortionIsBoundedByThePathsToo: paths of znodes at a great depth are long, and are built
 // while the tree is locked.
 func TestAPortionIsBoundedByThePathsToo(t *testing.T) {
 	h := wide(t)

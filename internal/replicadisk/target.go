@@ -13,27 +13,27 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Target takes a recovered state, compares digests, and notes where the newest
-// records begin.
+// Target receives a recovered state, compares digests, and records where the newest records
+// begin.
 type Target struct {
 	*replica.State
-	fuzzy         snap.Info // digests are compared once replay has passed DigestZxid
-	ahead         bool      // by how much is not known: digests count from the first that is equal
+	fuzzy         snap.Info // digests are compared once the replay has passed DigestZxid
+	ahead         bool      // the tree is ahead by an unknown amount: digests count from the first equal one on
 	mismatches    int
-	wrong         bool // the last one that was compared differed
+	wrong         bool // the last compared digest differed
 	firstMismatch zk.Zxid
 	lastMismatch  zk.Zxid
-	wrongFrom     zk.Zxid   // if wrong: the first of those that differed without an equal one between
-	wrongBefore   zk.Zxid   // the last that differed before those
-	ring          []zk.Zxid // the zxids before each of the newest records
+	wrongFrom     zk.Zxid   // if wrong: the first of the digests that differ, with no equal one since
+	wrongBefore   zk.Zxid   // the last one that differed before those
+	ring          []zk.Zxid // the zxid before each of the newest records
 	replayed      int
 	loaded        func()
 	last          zk.Zxid
 	fetcher       tree.Fetcher
 }
 
-// NewTarget returns an empty one. Of the options it takes ExtendedTypes, Ensemble,
-// RecentMax and Loaded.
+// NewTarget returns an empty Target. It uses ExtendedTypes, Ensemble, RecentMax and Loaded of
+// the options.
 func NewTarget(opts Options) *Target {
 	t := &Target{State: replica.NewState(opts.ExtendedTypes), loaded: opts.Loaded}
 	if opts.Ensemble {
@@ -48,9 +48,9 @@ var _ datadir.CheckedTarget = (*Target)(nil)
 
 var _ datadir.AheadTarget = (*Target)(nil)
 
-// Check implements datadir.CheckedTarget. With extended types off the owner of a TTL
-// znode is a session that nobody has: a leader would end it, and the znode with
-// it, on all servers.
+// Check implements datadir.CheckedTarget. Without extended types the owner of a TTL znode looks
+// like a session that does not exist: a leader would end that session, and so delete the znode
+// on all servers.
 func (t *Target) Check() error {
 	if path, ttlMs, ok := t.TTLWithoutSetting(); ok {
 		return fmt.Errorf("znode %s has a TTL of %d ms, and TTL znodes are off: they would be deleted as those of a session that does not exist; "+
@@ -60,11 +60,11 @@ func (t *Target) Check() error {
 	return nil
 }
 
-// Loaded implements datadir.LoadedTarget: the snapshot is whole. Its digest is
-// that of the tree at a later zxid, if transactions went on while it was taken.
-// One that came from a leader has none: how far it is ahead nobody has noted. That of an empty
-// history is ahead if it is not empty: an observer master may have sent it while it delivered the
-// first transactions.
+// Loaded implements datadir.LoadedTarget: the snapshot is complete. Its digest is that of the
+// tree at a later zxid, if transactions went on while it was taken. A snapshot that came from a
+// leader has no digest: nobody knows how far it is ahead. A snapshot whose zxid is that of an
+// empty history is ahead if it is not empty: an observer master may have sent it while it
+// delivered the first transactions.
 func (t *Target) Loaded(file snap.File, info snap.Info) {
 	if t.loaded != nil {
 		defer t.loaded()
@@ -77,7 +77,7 @@ func (t *Target) Loaded(file snap.File, info snap.Info) {
 	}
 }
 
-// compare counts a digest that differs.
+// compare counts a digest, equal or not.
 func (t *Target) compare(zxid zk.Zxid, equal bool) {
 	if equal {
 		t.wrong = false
@@ -92,7 +92,7 @@ func (t *Target) compare(zxid zk.Zxid, equal bool) {
 	t.lastMismatch = zxid
 }
 
-// Ahead implements datadir.AheadTarget: the tree fetches what the next transactions look at.
+// Ahead implements datadir.AheadTarget: the tree prefetches what the next transactions access.
 func (t *Target) Ahead(next []txnlog.Record) int {
 	next = next[:min(len(next), tree.FetchMax)]
 	for i := range next {
@@ -123,12 +123,11 @@ func (t *Target) Replay(zxid zk.Zxid, payload []byte) error {
 	return nil
 }
 
-// Mismatches returns how many digests differ from what was replayed, and the zxid of the
-// first of them.
+// Mismatches returns how many digests differ from the replayed tree, and the zxid of the first
+// of them.
 func (t *Target) Mismatches() (n int, first zk.Zxid) { return t.mismatches, t.firstMismatch }
 
-// firstRecent is the zxid after which the newest records begin, -1 if none was
-// replayed.
+// firstRecent returns the zxid after which the newest records begin; -1 if none was replayed.
 func (t *Target) firstRecent() zk.Zxid {
 	switch {
 	case t.replayed == 0 || len(t.ring) == 0:

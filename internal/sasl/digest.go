@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// Digest says for what a proof with DIGEST-MD5 is. Both sides must mean the same.
+// Digest names the service that a DIGEST-MD5 proof is for. Both sides must use the same values.
 type Digest struct {
-	Protocol string // as in zookeeper
-	Host     string // as in zk-sasl-md5; ZooKeeper's realm has the same name
+	Protocol string // for instance zookeeper
+	Host     string // for instance zk-sasl-md5; ZooKeeper's realm has the same name
 }
 
-// uri is what a proof is good for.
+// uri returns the digest-uri of a proof: the service for which it is valid.
 func (d Digest) uri() string { return d.Protocol + "/" + d.Host }
 
-// errRefused is all that is said of a proof that is none: whether there is such a user is
-// nobody's business.
+// errRefused is the only error for a wrong proof: it must not reveal whether the user
+// exists.
 var errRefused = errors.New("sasl: unknown user or wrong password")
 
 // DigestServer begins an exchange in which a client proves that it knows the password of
-// a user. The password of each user is asked for by name.
+// a user. password returns the password of a user.
 func DigestServer(d Digest, password func(user string) (string, bool)) Server {
 	return &digestServer{Digest: d, password: password}
 }
@@ -56,7 +56,7 @@ func (s *digestServer) Next(token []byte) ([]byte, bool, error) {
 	return nil, false, errors.New("sasl: the exchange has ended")
 }
 
-// judge checks a client's proof, and makes this side's own (RFC 2831, section 2.1.3).
+// judge checks a client's proof and returns the server's own (RFC 2831, section 2.1.3).
 func (s *digestServer) judge(token []byte) ([]byte, error) {
 	said, err := directives(token)
 	if err != nil {
@@ -150,14 +150,14 @@ func offers(list, want string) bool {
 	return false
 }
 
-// proof is what a response is made of.
+// proof holds the values from which a response is computed.
 type proof struct {
 	user, realm, password, acts string
 	nonce, cnonce, nc, uri      string
 }
 
-// response returns the digest that proves the password: of the client with the method
-// AUTHENTICATE, of the server with none.
+// response returns the digest that proves the password. The client's method is
+// AUTHENTICATE, the server's is empty.
 func (p *proof) response(method string) string {
 	secret := md5.Sum([]byte(narrow(p.user) + ":" + narrow(p.realm) + ":" + narrow(p.password)))
 	a1 := string(secret[:]) + ":" + p.nonce + ":" + p.cnonce
@@ -172,7 +172,7 @@ func digest(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// narrow writes a text in ISO 8859-1 if it can be, else in UTF-8: what is hashed
+// narrow encodes a text for hashing: in ISO 8859-1 if possible, else in UTF-8
 // (RFC 2831, section 2.1.2.1).
 func narrow(s string) string {
 	b := make([]byte, 0, len(s))
@@ -235,7 +235,7 @@ func directives(token []byte) (map[string]string, error) {
 	return all, nil
 }
 
-// unquoted reads up to the quotation mark that ends a text.
+// unquoted reads a quoted text up to its closing quotation mark.
 func unquoted(s string) (value, rest string, ok bool) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

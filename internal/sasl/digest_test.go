@@ -127,7 +127,8 @@ func TestResponsesToOtherChallengesAreRefused(t *testing.T) {
 	}
 }
 
-// What is done is done: nobody becomes another in the same exchange.
+// After it is done, an exchange accepts no second proof: a client cannot change its identity within
+// it.
 func TestAnExchangeIsForOneProof(t *testing.T) {
 	s, c := DigestServer(zookeeper, passwords), DigestClient(zookeeper, "bob", "secret")
 	if err := exchange(t, s, c); err != nil {

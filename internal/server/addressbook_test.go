@@ -15,9 +15,9 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A server whose reconfig is committed listens at its new ports; one that has not
-// learned of the commit knows them by the proposal alone, and must find it there. Two
-// servers that both moved would else never meet again.
+// A server whose reconfig is committed listens at its new ports. A server that has not learned
+// of the commit knows these ports only from the proposal, and must look for the other there.
+// Otherwise two servers that both moved would never meet again.
 func TestAServerIsLookedForWhereAReconfigTakesIt(t *testing.T) {
 	config := func(text string) *ensemble.Config {
 		c, err := ensemble.Parse(text)
@@ -50,7 +50,7 @@ func TestAServerIsLookedForWhereAReconfigTakesIt(t *testing.T) {
 	}
 }
 
-// The ports for servers are told who the servers are: those in force and those proposed,
+// The ports for servers are told which servers there are: those in force and those proposed,
 // which connect before they are in force.
 func TestPortsForServersKnowTheHostsOfNow(t *testing.T) {
 	config := func(version int, others ...string) *ensemble.Config {
@@ -69,7 +69,7 @@ func TestPortsForServersKnowTheHostsOfNow(t *testing.T) {
 		c.ID, c.Ensemble = 1, config(0, "192.0.2.2", "192.0.2.3")
 		c.SecurePeers = func(l net.Listener, of func() []string) net.Listener { hosts = of; return l }
 	})
-	if !s.inspect(func(*replica.Replica) {}) { // it takes connections from the beginning of its loop
+	if !s.inspect(func(*replica.Replica) {}) { // it accepts connections from the beginning of its loop
 		t.Fatal("the loop has ended")
 	}
 	if got := fmt.Sprint(hosts()); got != "[127.0.0.1 192.0.2.2 192.0.2.3]" {
@@ -81,8 +81,8 @@ func TestPortsForServersKnowTheHostsOfNow(t *testing.T) {
 	}
 }
 
-// A server that was taken out is in nobody's book, and stays where it is: it says so to those
-// that it asks, with the address that it had last.
+// A server that was taken out is in no other server's address book, and stays where it is. It
+// tells the servers that it asks its last address.
 func TestServerThatIsTakenOutSaysWhereItIs(t *testing.T) {
 	for _, own := range []bool{false, true} { // started with a line of its own, to be added later
 		ports := freePorts(t, 4)
@@ -110,7 +110,7 @@ func TestServerThatIsTakenOutSaysWhereItIs(t *testing.T) {
 		says := func(when string, port int) {
 			t.Helper()
 			_ = other.(*net.TCPListener).SetDeadline(time.Now().Add(time.Minute))
-			for { // a connection of before may come first
+			for { // an earlier connection may come first
 				socket, err := other.Accept()
 				if err != nil {
 					t.Fatalf("own=%t: %s, it does not say that it is at port %d: %v", own, when, port, err)

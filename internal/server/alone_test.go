@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A server of an ensemble whose epoch is nearly used up is run alone and goes on in the
-// next epoch, where a write is acknowledged. Then it is of its ensemble again.
+// A server of an ensemble whose epoch is nearly used up is run alone and continues in the next
+// epoch, where a write is acknowledged. Then it is run in its ensemble again.
 func TestAServerThatEndedAnEpochAloneCanBeOfAnEnsembleAgain(t *testing.T) {
 	mem := vfs.NewMem()
 	options := replicadisk.Options{Store: datadir.Options{DataDir: "/data"}, Ensemble: true, ExtendedTypes: true}
@@ -29,7 +29,7 @@ func TestAServerThatEndedAnEpochAloneCanBeOfAnEnsembleAgain(t *testing.T) {
 		_, err = d.Do(&replica.DiskOp{Kind: kind, Epoch: 1}, nil)
 		must(err)
 	}
-	last := zk.MakeZxid(1, 0xfffffffe) // the last one of the epoch that a server alone gives
+	last := zk.MakeZxid(1, 0xfffffffe) // the last zxid of the epoch that a standalone server can give
 	state := replica.NewState(true)
 	state.Replay(&zk.TxnHeader{Session: 7, Zxid: last, Op: zk.OpCreateSession},
 		&zk.Txn{Op: zk.OpCreateSession, TimeoutMs: 1000}, zk.Digest{})
@@ -54,8 +54,8 @@ func TestAServerThatEndedAnEpochAloneCanBeOfAnEnsembleAgain(t *testing.T) {
 	}
 }
 
-// One zoo.cfg serves an ensemble and a test machine: what is about leaders that have followers,
-// and about servers that do not know of a session, is nothing to a server alone.
+// One zoo.cfg serves an ensemble and a test machine: a standalone server ignores what is about
+// leaders with followers, and about servers that do not know a session.
 func TestAServerAloneHasNoUseForWhatEnsemblesNeed(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.LocalSessions, c.NoClientsOfLeader = true, true })
 	socket := knock(t, s)

@@ -25,14 +25,14 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return p.Log.Write(b)
 }
 
-// lines counts those that a server has logged.
+// lines counts the lines that a server has logged.
 func (s *Server) lines(log *awaittest.Log, text string) int {
 	s.log.Wait()
 	return log.Count(text)
 }
 
-// TestLogThatTakesNothingHoldsNobodyUp: a quota that is exceeded is told of by the loop, and
-// a connection that is refused by the goroutine that accepts.
+// TestLogThatTakesNothingHoldsNobodyUp: the loop logs a quota that is exceeded, and the
+// goroutine that accepts connections logs one that is refused.
 func TestLogThatTakesNothingHoldsNobodyUp(t *testing.T) {
 	log := &pipe{reached: make(chan struct{}), open: make(chan struct{})}
 	s := start(t, vfs.NewMem(), func(c *Config) {
@@ -77,7 +77,7 @@ func TestLogThatTakesNothingHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestLinesThatHaveNoPlaceAreCounted: memory does not grow with a log that takes nothing.
+// TestLinesThatHaveNoPlaceAreCounted: memory does not grow with a log that accepts nothing.
 func TestLinesThatHaveNoPlaceAreCounted(t *testing.T) {
 	log := &pipe{reached: make(chan struct{}), open: make(chan struct{})}
 	queue, aside := logAside(slog.New(slog.NewTextHandler(log, nil)))

@@ -18,8 +18,8 @@ func (c *Config) AuditFile() string {
 	return filepath.Join(c.DataDir, "zookeeper_audit.log")
 }
 
-// openAudit opens the audit log, if one is to be written: a server that could not write it
-// does not start.
+// openAudit opens the audit log, if one is configured: a server that could not write it does
+// not start.
 func (s *Server) openAudit() error {
 	c := &s.cfg
 	if !c.Audit.Enabled {
@@ -42,10 +42,11 @@ func (s *Server) openAudit() error {
 	return nil
 }
 
-// ErrAudit is why a server does not start whose audit log cannot be written.
+// ErrAudit is the error of a start that fails because the audit log cannot be written.
 var ErrAudit = errors.New("no audit log")
 
-// auditStart has the log begin with how the start has ended, and returns why it has failed.
+// auditStart begins the audit log with the result of the start, and returns why the start has
+// failed.
 func (s *Server) auditStart(failed error) error {
 	if s.audit == nil {
 		return failed
@@ -60,15 +61,15 @@ func (s *Server) auditStart(failed error) error {
 	return failed
 }
 
-// auditStop has it end with the server.
+// auditStop adds the end of the server to the audit log.
 func (s *Server) auditStop() {
 	if s.audit != nil {
 		s.audit.Add(&audit.Event{Operation: audit.ServerStop, Mode: audit.NoMode, Result: audit.Invoked})
 	}
 }
 
-// audited has a line for what clients of this server have changed, or tried to, and for
-// ephemerals that went with their sessions. The loop calls it.
+// audited writes a line for everything that clients of this server have changed, or tried to
+// change, and for ephemerals that were deleted with their sessions. The loop calls it.
 func (s *Server) audited(all []replica.Audited) {
 	if len(all) == 0 {
 		return
@@ -92,7 +93,7 @@ func (s *Server) audited(all []replica.Audited) {
 	}
 }
 
-// auditedAs returns the operation of a request that has a line, "" for others.
+// auditedAs returns the operation to log for a request, "" for requests without a line.
 func auditedAs(op zk.Op) audit.Operation {
 	switch op {
 	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL:
@@ -109,7 +110,7 @@ func auditedAs(op zk.Op) audit.Operation {
 	return ""
 }
 
-// auditOne has a line for a request of one operation.
+// auditOne writes a line for a request with one operation.
 func auditOne(lines *audit.Batch, a *replica.Audited) {
 	req := a.Asked.Request
 	op := auditedAs(req.Op)
@@ -138,8 +139,8 @@ func auditOne(lines *audit.Batch, a *replica.Audited) {
 	lines.Add(&e)
 }
 
-// auditMulti has a line for each change of a multi, and one for all of it if it has changed
-// nothing.
+// auditMulti writes a line for each change of a multi, or a single line if the multi has
+// changed nothing.
 func auditMulti(lines *audit.Batch, a *replica.Audited) {
 	e := audit.Event{Session: a.Session, Client: a.Asked.Identities, Mode: audit.NoMode}
 	failed := a.Code != zk.OK

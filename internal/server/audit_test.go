@@ -16,7 +16,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// auditServer starts a server that writes an audit log, and returns what reads it.
+// auditServer starts a server that writes an audit log, and returns a function that reads the
+// log.
 func auditServer(t *testing.T, disk vfs.FS, change func(*Config)) (*Server, func() []string) {
 	s := start(t, disk, func(c *Config) {
 		c.Audit.Enabled = true
@@ -33,7 +34,7 @@ func auditServer(t *testing.T, disk vfs.FS, change func(*Config)) (*Server, func
 	}
 }
 
-// A path that is none is in the log as a client has sent it, and ends no line and no field.
+// An invalid path is in the log as a client has sent it, and ends no line and no field.
 func TestPathOfAClientForgesNoLine(t *testing.T) {
 	s, lines := auditServer(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -57,7 +58,7 @@ func TestPathOfAClientForgesNoLine(t *testing.T) {
 	}
 }
 
-// While the disk of the log is full clients are served, and what was lost is counted.
+// While the disk of the log is full, clients are served, and lost lines are counted.
 func TestServerServesOnWithoutItsAuditLog(t *testing.T) {
 	disk := vfs.NewMem()
 	var full atomic.Bool
@@ -82,7 +83,7 @@ func TestServerServesOnWithoutItsAuditLog(t *testing.T) {
 		t.Error(err)
 	}
 	if r := s.audit.Report(); r.Written != 1 || r.Lost != 11 {
-		t.Error(r) // ten, and that of the end
+		t.Error(r) // ten, and the one for the end
 	}
 }
 
@@ -100,7 +101,7 @@ func TestServerWithoutAnAuditLogHasNone(t *testing.T) {
 	}
 }
 
-// BenchmarkAudited is what the loop pays for a write that has a line.
+// BenchmarkAudited is the cost for the loop of a write that has a line.
 func BenchmarkAudited(b *testing.B) {
 	config := testConfig(vfs.NewMem(), func(c *Config) { c.Audit.Enabled, c.Wall, c.ClientAddr = true, time.Now, "" })
 	s, err := New(config)

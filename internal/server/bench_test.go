@@ -60,14 +60,14 @@ func BenchmarkReads(b *testing.B) {
 	b.StopTimer()
 }
 
-// BenchmarkConnection is what a quiet connection with its session takes of memory, of
-// heap and stacks; the client's side of the socket is in it.
+// BenchmarkConnection is the memory that a quiet connection with its session takes, in heap and
+// stacks; the client's side of the socket is included.
 func BenchmarkConnection(b *testing.B) {
-	const connections = 1600 // of fewer, what else the process has moves the figure
+	const connections = 1600 // with fewer, the rest of the process distorts the figure
 	taken := func() int64 {
 		var m runtime.MemStats
 		runtime.GC()
-		runtime.GC() // what pools and finalizers held
+		runtime.GC() // frees what pools and finalizers held
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc + m.StackInuse)
 	}
@@ -85,14 +85,14 @@ func BenchmarkConnection(b *testing.B) {
 		for _, socket := range sockets {
 			socket.Close()
 		}
-		if err := stop(); err != nil { // what it frees later would be missing from the next
+		if err := stop(); err != nil { // what it frees later would be missing from the next measurement
 			b.Fatal(err)
 		}
 	}
 	b.ReportMetric(float64(bytes)/float64(b.N*connections), "B/connection")
 }
 
-// quiet reports whether a counter has not moved since it was asked last.
+// quiet reports whether a counter has not moved since the last call.
 func quiet(counter *atomic.Int64) func() bool {
 	last := int64(-1)
 	return func() bool {
@@ -103,8 +103,9 @@ func quiet(counter *atomic.Int64) func() bool {
 }
 
 // BenchmarkEndOfAWatchedSession is the end of a session with 5,000 ephemerals of one parent,
-// which 100 connections watch for good, recursively and for its children: a million events,
-// and what one of them takes of a server in memory, the clients' side of the sockets included.
+// which 100 connections watch persistently, recursively and for its children: a million events.
+// It measures the cost of one of them for a server in memory, the clients' side of the sockets
+// included.
 func BenchmarkEndOfAWatchedSession(b *testing.B) {
 	const ephemerals, watchers = 5000, 100
 	s := start(b, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax = 0; c.TickTime = 3 * time.Second })

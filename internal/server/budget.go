@@ -10,16 +10,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A long request is decoded into many times its bytes, and takes the loop long. What all
-// connections together have of them, decoded and not answered, is bounded by a budget.
-// A connection that wants more waits its turn, and reads nothing more meanwhile.
+// A long request needs many times its size in memory when it is decoded, and takes the loop
+// long. A budget bounds the long requests of all connections that are decoded and not answered.
+// A connection that wants more waits for its turn, and reads nothing meanwhile.
 const (
-	requestLong      = 16 << 10 // bytes of a request from which it counts
-	requestBudgetMax = 64 << 20 // of memory; half as many bytes of requests, or half a second of the loop
-	partsFactor      = 24       // what a request of many parts takes for each of its bytes
+	requestLong      = 16 << 10 // size from which a request counts as long, in bytes
+	requestBudgetMax = 64 << 20 // bytes of memory; corresponds to half as many bytes of requests, or half a second of the loop
+	partsFactor      = 24       // memory for each byte of a request with many parts
 )
 
-// costOfRequest returns about what a request takes in memory, 0 if it is short.
+// costOfRequest returns the approximate memory of a long request; 0 for a short one.
 func costOfRequest(op zk.Op, bytes int) int64 {
 	if bytes < requestLong {
 		return 0
@@ -27,7 +27,7 @@ func costOfRequest(op zk.Op, bytes int) int64 {
 	return min(memoryOf(op, bytes), requestBudgetMax)
 }
 
-// costOfShort returns about what a short request takes in memory, 0 if it is long.
+// costOfShort returns the approximate memory of a short request; 0 for a long one.
 func costOfShort(op zk.Op, bytes int) int64 {
 	if bytes < requestLong {
 		return memoryOf(op, bytes)
@@ -43,7 +43,7 @@ func memoryOf(op zk.Op, bytes int) int64 {
 	return 2 * int64(bytes)
 }
 
-// budget is given out in the order in which it was asked for.
+// budget grants parts in the order in which they were asked for.
 type budget struct {
 	mu struct {
 		sync.Mutex
@@ -52,15 +52,15 @@ type budget struct {
 	}
 }
 
-// turn is somebody who waits.
+// turn is a request for a part of the budget.
 type turn struct {
 	cost  int64
-	given chan struct{} // closed when it is
+	given chan struct{} // closed when the part is granted
 }
 
 func (b *budget) init(most int64) { b.mu.left = most }
 
-// ask takes a part, or waits for it: then the channel is closed when it is given.
+// ask asks for a part, which is granted at once or later: then the channel is closed.
 func (b *budget) ask(cost int64) *turn {
 	t := &turn{cost: cost, given: make(chan struct{})}
 	b.mu.Lock()
@@ -81,7 +81,7 @@ func (b *budget) release(cost int64) {
 	b.give()
 }
 
-// give gives to those who have waited longest. Called with mu held.
+// give grants parts to those who have waited longest. It is called with mu held.
 func (b *budget) give() {
 	for len(b.mu.waiting) > 0 && b.mu.waiting[0].cost <= b.mu.left {
 		t := b.mu.waiting[0]
@@ -92,14 +92,14 @@ func (b *budget) give() {
 	}
 }
 
-// abandon ends the wait, whether it was given meanwhile or not.
+// abandon ends a wait, whether the part has been granted meanwhile or not.
 func (b *budget) abandon(t *turn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, one := range b.mu.waiting {
 		if one == t {
 			b.mu.waiting = append(b.mu.waiting[:i], b.mu.waiting[i+1:]...)
-			b.give() // those behind may be shorter
+			b.give() // later ones may need less
 			return
 		}
 	}
@@ -107,17 +107,18 @@ func (b *budget) abandon(t *turn) {
 	b.give()
 }
 
-// A long answer takes some times its bytes while it is made, before it is counted with
-// what its connection does not read, and a processor. What all connections together are
-// making is bounded, so that memory is left, and half of the processors for all others.
+// A long answer needs several times its size in memory while it is made, before it is counted
+// with what its connection does not read, and it occupies a processor. A budget bounds the
+// answers that all connections are making, so that memory remains, and half of the processors
+// for everything else.
 const (
-	answerLong      = 1 << 20  // weight of an answer from which it counts
-	answerBudgetMax = 64 << 20 // of memory
-	answerFactor    = 2        // what an answer takes for each of its bytes
+	answerLong      = 1 << 20  // weight from which an answer counts as long
+	answerBudgetMax = 64 << 20 // bytes of memory
+	answerFactor    = 2        // memory for each byte of an answer
 )
 
-// costOfAnswer returns about what the making of an answer takes in memory, 0 if it is short,
-// and at least its part of the budget where each processor that may make some has one.
+// costOfAnswer returns the approximate memory needed to make an answer; 0 for a short one. For
+// a long one it is at least the share of one of the processors that may make long answers.
 func costOfAnswer(weight int) int64 {
 	if weight < answerLong {
 		return 0
@@ -126,10 +127,11 @@ func costOfAnswer(weight int) int64 {
 	return min(max(answerFactor*int64(weight), part), answerBudgetMax)
 }
 
-// admit waits until a budget has a part for a long request or answer. What was gathered
-// goes to the loop before, so that nobody waits for somebody who waits; the client is alive
-// meanwhile, and the loop is told so. It is false if the connection has ended: the loop may
-// drop it while it waits, and then answers none of its requests, whose parts others need.
+// admit waits until a budget grants a part for a long request or answer. Before it waits it
+// gives the gathered requests to the loop, so that no waiting connection holds up another one.
+// While it waits the client counts as alive, and the loop is told so. It returns false if the
+// connection has ended: the loop may drop the connection meanwhile, and then answers none of
+// its requests, whose parts others need.
 func (h *handling) admit(b *budget, cost int64) bool {
 	if cost == 0 {
 		return true
@@ -156,7 +158,7 @@ func (h *handling) admit(b *budget, cost int64) bool {
 		case <-h.conn.answers():
 			again.Stop()
 			if h.conn.out.isEnded() {
-				h.conn.resume() // for those that wait after this
+				h.conn.resume() // for others that wait after this
 				b.abandon(t)
 				return false
 			}
@@ -168,9 +170,9 @@ func (h *handling) admit(b *budget, cost int64) bool {
 	}
 }
 
-// longs are the requests of a connection that the loop has and that hold a part of some
-// limit: the long ones, and all where a throttle is on. Replies come in the
-// order of the requests, so that a request is known by its number on the connection.
+// longs are the requests of a connection that the loop has and that occupy a part of some
+// limit: the long ones, and all requests if a throttle is on. Replies come in the order of the
+// requests, so a request is identified by its number on the connection.
 type longs struct {
 	count atomic.Int32
 	mu    struct {
@@ -181,12 +183,12 @@ type longs struct {
 
 type long struct {
 	number uint64
-	cost   int64 // of Server.requests
-	large  int64 // of Server.largeBytes
-	slot   bool  // one of Server.slots
+	cost   int64 // part of Server.requests
+	large  int64 // part of Server.largeBytes
+	slot   bool  // whether it has one of Server.slots
 }
 
-// hold keeps the part of a request until the loop has answered it.
+// hold keeps the parts of a request until the loop has answered it.
 func (c *conn) hold(one long) {
 	l := c.longs.Load()
 	if l == nil {
@@ -199,7 +201,7 @@ func (c *conn) hold(one long) {
 	l.count.Add(1)
 }
 
-// answered releases the parts of the requests up to a number. There may be none yet.
+// answered releases the parts of the requests up to a number. l may be nil.
 func (l *longs) answered(number uint64, s *Server) {
 	if l == nil || l.count.Load() == 0 {
 		return
@@ -213,7 +215,7 @@ func (l *longs) answered(number uint64, s *Server) {
 	}
 }
 
-// release returns what a request has held.
+// release releases the parts that a request has held.
 func (s *Server) release(held *long) {
 	s.requests.release(held.cost)
 	if held.large > 0 {

@@ -15,7 +15,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// threeServers starts an ensemble in a bubble, and returns its leader and the others when they serve.
+// threeServers starts an ensemble in a bubble, and returns its leader and the others once they
+// serve.
 func threeServers(t *testing.T, change func(*Config)) (leader *Server, others []*Server, net *bubble.Net) {
 	t.Helper()
 	all, _, net := wired(t, 3, change)
@@ -46,7 +47,7 @@ func holdLoops(all ...*Server) (resume func()) {
 	return func() { close(until) }
 }
 
-// A step may take longer than syncLimit, on the leader, on the others, on all at once: it is
+// A step may take longer than syncLimit, on the leader, on the others, or on all at once. It is
 // work that everybody has to do, and no reason for an election (review 26, F2).
 func TestServerThatIsAtALongStepIsNotSilent(t *testing.T) {
 	synctest.Test(t, serverThatIsAtALongStepIsNotSilent)
@@ -80,8 +81,8 @@ func serverThatIsAtALongStepIsNotSilent(t *testing.T) {
 	}
 }
 
-// A client must not be told that its session lives by a server that cannot know: another may
-// lead since, and have ended it (review 26, F5).
+// A server that cannot know whether a session lives must not tell the client that it does:
+// another server may lead by now, and have ended it (review 26, F5).
 func TestServerThatDoesNotLookAtTheOthersAnswersNoPing(t *testing.T) {
 	synctest.Test(t, serverThatDoesNotLookAtTheOthersAnswersNoPing)
 }
@@ -109,8 +110,8 @@ func serverThatDoesNotLookAtTheOthersAnswersNoPing(t *testing.T) {
 	}
 }
 
-// The same of what has waited meanwhile, and came when the loop still looked: a long read, which
-// waits for others that are being answered, and a ping and a read behind it.
+// The same for requests that have waited meanwhile, and arrived when the loop still looked: a
+// long read, which waits for others that are being answered, and a ping and a read behind it.
 func TestServerThatDoesNotLookAtTheOthersAnswersNothingThatHasWaited(t *testing.T) {
 	synctest.Test(t, serverThatDoesNotLookAtTheOthersAnswersNothingThatHasWaited)
 }
@@ -147,7 +148,8 @@ func serverThatDoesNotLookAtTheOthersAnswersNothingThatHasWaited(t *testing.T) {
 	}
 }
 
-// A loop that hangs is not at work: after initLimit others take the leader for silent.
+// A loop that hangs does not count as working: after initLimit the others consider the leader
+// silent.
 func TestServerWhoseLoopHangsLosesItsRole(t *testing.T) {
 	synctest.Test(t, serverWhoseLoopHangsLosesItsRole)
 }
@@ -164,8 +166,8 @@ func serverWhoseLoopHangsLosesItsRole(t *testing.T) {
 	})
 }
 
-// After a step that took long the next ones take less, down to one event, and more again
-// when they are short.
+// After a step that took long, the next ones take less, down to one event, and more again when
+// they are short.
 func TestStepsTakeLessAfterALongOne(t *testing.T) {
 	var b inbox
 	b.init(func() int64 { return 1 })

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// TestServerWhoseSessionsLookLikeTTLsIsRefused, as by ZooKeeper: its sessions have
-// numbers that begin as the owner of a TTL znode does.
+// TestServerWhoseSessionsLookLikeTTLsIsRefused, as by ZooKeeper: its session numbers begin like
+// the owner of a TTL znode.
 func TestServerWhoseSessionsLookLikeTTLsIsRefused(t *testing.T) {
 	for _, one := range []struct {
 		id       quorum.ID

@@ -9,14 +9,13 @@ import (
 	"github.com/conclave-project/conclave/internal/ports"
 )
 
-// clientPort is where clients connect. There are two: clientPort, and secureClientPort
-// for TLS.
+// clientPort is a port for clients. There are two: clientPort, and secureClientPort for TLS.
 type clientPort struct {
 	key    string
 	secure bool
-	ports  *ports.Ports // listens nowhere if the configuration names none
+	ports  *ports.Ports // listens nowhere if the configuration names no address
 
-	accepts bool // clients are taken, or will be once it is open; it belongs to the loop
+	accepts bool // clients are accepted, or will be once it is open; of the loop
 }
 
 // The ports for clients.
@@ -26,7 +25,7 @@ const (
 	clientPorts
 )
 
-// listenForClients opens the ports that the configuration asks for.
+// listenForClients opens the configured ports.
 func (s *Server) listenForClients() error {
 	s.clients = [clientPorts]clientPort{{key: "clientPort"}, {key: "secureClientPort", secure: true}}
 	var line ensemble.Member
@@ -59,7 +58,7 @@ func (s *Server) listenForClients() error {
 	return nil
 }
 
-// secured returns a listener for clients as the configuration wants it.
+// secured returns a listener for clients with the configured TLS.
 func (s *Server) secured(l net.Listener, secure bool) net.Listener {
 	if s.cfg.SecureClients == nil {
 		return l
@@ -67,11 +66,11 @@ func (s *Server) secured(l net.Listener, secure bool) net.Listener {
 	return s.cfg.SecureClients(l, secure)
 }
 
-// Addr is where the server listens for clients; nil if it does not. A reconfig
-// may move it.
+// Addr returns the address at which the server listens for clients; nil if it does not. A
+// reconfig may move it.
 func (s *Server) Addr() net.Addr { return s.addrOf(plainPort) }
 
-// SecureAddr is where it listens for clients that speak TLS; nil if it does not.
+// SecureAddr returns the address for clients that use TLS; nil if there is none.
 func (s *Server) SecureAddr() net.Addr { return s.addrOf(securePort) }
 
 func (s *Server) addrOf(port int) net.Addr {
@@ -81,7 +80,7 @@ func (s *Server) addrOf(port int) net.Addr {
 	return s.clients[port].ports.Addr()
 }
 
-// portsFailed tells which ports are wanted and cannot be opened, and why: a reconfig has
+// portsFailed returns which ports should be open and cannot be opened, and why: a reconfig has
 // moved them.
 func (s *Server) portsFailed() []string {
 	var all []string
@@ -102,7 +101,7 @@ func (s *Server) portsFailed() []string {
 	return all
 }
 
-// acceptClients begins to take clients.
+// acceptClients begins to accept clients.
 func (s *Server) acceptClients() {
 	for i := range s.clients {
 		if p := &s.clients[i]; p.ports.Addr() != nil {
@@ -118,7 +117,7 @@ func (s *Server) acceptOn(p *clientPort) {
 	}
 }
 
-// closeClientPorts takes no more clients.
+// closeClientPorts stops accepting clients.
 func (s *Server) closeClientPorts() {
 	for i := range s.clients {
 		if p := s.clients[i].ports; p != nil {
@@ -127,9 +126,9 @@ func (s *Server) closeClientPorts() {
 	}
 }
 
-// moveClients takes clients where this server's line says, if it does. Those who are here
-// stay, and the old port is open until the new one is. A port for TLS is not opened without
-// the files of TLS, which are read at the start.
+// moveClients makes the server accept clients at the addresses in its line, if it has any.
+// Connected clients stay, and the old port stays open until the new one is open. A port for TLS
+// is not opened without the TLS files, which are read only at the start.
 func (s *Server) moveClients(m *ensemble.Member) {
 	for i, a := range []ensemble.Address{m.Client, m.Secure} {
 		p := &s.clients[i]

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// Commands answers the four-letter words: the commands that an operator sends on a
-// fresh connection instead of a handshake.
+// Commands answers the four-letter words: the commands that an operator sends on a new
+// connection instead of a handshake.
 type Commands interface {
 	// Known reports whether there is a command of this name.
 	Known(name string) bool
-	// Answer returns all that is sent before the connection closes.
+	// Answer returns everything that is sent before the connection closes.
 	Answer(s *Server, name string) string
 }
 
-// isFourLetterWord reports whether the first bytes cannot be the length of a
-// first frame but are lower-case letters.
+// isFourLetterWord reports whether the first bytes are lower-case letters, and so cannot be the
+// length of a first frame.
 func isFourLetterWord(b []byte) bool {
 	for _, c := range b[:4] {
 		if c < 'a' || c > 'z' {
@@ -27,7 +27,7 @@ func isFourLetterWord(b []byte) bool {
 	return true
 }
 
-// fourLetterWord returns the command that came instead of a handshake.
+// fourLetterWord returns the command that was received instead of a handshake.
 func (c *conn) fourLetterWord() (string, bool) {
 	b := c.input.partial
 	if len(b) < 4 || !isFourLetterWord(b) {
@@ -36,7 +36,7 @@ func (c *conn) fourLetterWord() (string, bool) {
 	return string(b[:4]), true
 }
 
-// answerCommand answers a command, if it is known and enabled.
+// answerCommand answers a command if it is known and enabled.
 func (c *conn) answerCommand(name string) {
 	commands := c.server.cfg.Commands
 	if commands == nil || !commands.Known(name) {
@@ -53,7 +53,7 @@ func (c *conn) answerCommand(name string) {
 		defer release()
 	}
 	if !c.tell(answer) {
-		reset(c.socket) // half of an answer must not look like all of it
+		reset(c.socket) // an incomplete answer must not look complete
 		return
 	}
 	if half, ok := c.socket.(halfCloser); ok {
@@ -61,18 +61,19 @@ func (c *conn) answerCommand(name string) {
 	}
 }
 
-// answerBytesSecond is how many bytes of an answer a client must take in a second, after the
-// grace that it has: others wait for the next report of the kind.
+// answerBytesSecond is how many bytes of an answer a client must accept per second, after its
+// grace: others wait for the next report of the same kind.
 const answerBytesSecond = 4 << 20
 
-// tell sends an answer, in steps: it is one for many, and a whole copy is one for each.
+// tell sends an answer piece by piece: many clients share the answer, and writing it at once
+// would copy all of it for each of them.
 func (c *conn) tell(answer string) bool {
 	_ = c.socket.SetWriteDeadline(time.Now().Add(c.server.closeGrace + time.Duration(len(answer))*time.Second/answerBytesSecond))
 	_, err := io.Copy(struct{ io.Writer }{c.socket}, struct{ io.Reader }{strings.NewReader(answer)})
 	return err == nil
 }
 
-// readTraceMask takes the number that follows stmk, eight bytes.
+// readTraceMask reads the number that follows stmk, eight bytes.
 func (c *conn) readTraceMask() bool {
 	argument := append([]byte(nil), c.input.partial[4:]...)
 	for len(argument) < 8 {
@@ -87,17 +88,17 @@ func (c *conn) readTraceMask() bool {
 	return true
 }
 
-// traceMaskDefault is that of a Java server.
+// traceMaskDefault is the default of a Java server.
 const traceMaskDefault = 306
 
-// TraceMask returns what stmk has set, or Apache's default. Nothing is traced by it.
+// TraceMask returns the number that stmk has set, or Apache's default. It has no effect.
 func (s *Server) TraceMask() int64 { return s.traceMask.Load() }
 
-// SetTraceMask is what stmk does.
+// SetTraceMask sets that number.
 func (s *Server) SetTraceMask(mask int64) { s.traceMask.Store(mask) }
 
-// CommandEnabled reports whether a four-letter word is on the whitelist. srvr always
-// is, and isro where a client in read-only mode looks for a server that writes.
+// CommandEnabled reports whether a four-letter word is on the whitelist. srvr always is, and so
+// is isro in read-only mode, where clients look for a server that accepts writes.
 func (c *Config) CommandEnabled(name string) bool {
 	if name == "srvr" || name == "isro" && c.ReadOnlyMode {
 		return true

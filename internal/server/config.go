@@ -19,8 +19,8 @@ import (
 	"github.com/conclave-project/conclave/internal/wire"
 )
 
-// Config is everything a server is started with, in the groups in which the reader of
-// zoo.cfg has its keys. Default gives ZooKeeper's defaults; only DataDir must be set.
+// Config is everything that a server is started with, in groups that correspond to those of the
+// keys in zoo.cfg. Default returns ZooKeeper's defaults; only DataDir must be set.
 type Config struct {
 	PlaceConfig
 	ClientConfig
@@ -31,25 +31,26 @@ type Config struct {
 	Trace TraceConfig
 
 	// SASL begins an exchange with a client that asks for one, on the goroutine of its
-	// connection. Nil: no client can prove itself so, and none is asked to.
+	// connection. Nil: SASL is not available, and not required.
 	SASL         func() sasl.Server
-	SASLOptional bool // allowSaslFailedClients: a client that fails may go on as nobody
+	SASLOptional bool // allowSaslFailedClients: a client that fails may continue without an identity
 
 	Commands    Commands            // answers four-letter words; nil answers none
-	Backups     func() BackupReport // what the backups of this server have come to; nil if it takes none
-	RoleChanged func(Role)          // told by the loop, which waits for it; nil if nobody wants to know
+	Backups     func() BackupReport // the result of this server's backups; nil if it takes none
+	RoleChanged func(Role)          // called by the loop, which waits for it; may be nil
 
 	Clock      clock.Clock
 	Wall       func() time.Time
 	Logger     *slog.Logger
-	SessionKey [16]byte // makes the ids of sessions; zero draws one at each start. For tests
+	SessionKey [16]byte // makes the ids of sessions; zero means a random one at each start. For tests
 
-	// Listen opens the ports for servers; nil: that of package net. For tests in a bubble, where no
-	// goroutine may wait for a socket: with it each idle connection has a goroutine.
+	// Listen opens the ports for servers; nil means that of package net. For tests in a bubble,
+	// where no goroutine may wait for a socket: if it is set, each idle connection has a
+	// goroutine.
 	Listen ports.Listen
 }
 
-// PlaceConfig is where data is and where clients connect.
+// PlaceConfig says where the data is and where clients connect.
 type PlaceConfig struct {
 	FS         vfs.FS
 	DataDir    string       // snapshots and epochs, in its version-2
@@ -57,39 +58,39 @@ type PlaceConfig struct {
 	ClientAddr string       // host:port of the client port; "" opens none
 	SecureAddr string       // host:port of the client port for TLS; "" opens none
 	Listener   net.Listener // instead of ClientAddr, for tests
-	// SecureClients makes the connections of a port for clients speak TLS: of the one
-	// for TLS, and of the other if that serves both. Nil: neither does.
+	// SecureClients makes the connections of a port for clients use TLS: those of the port for
+	// TLS, and those of the other port if it serves both. Nil: no connection uses TLS.
 	SecureClients func(l net.Listener, secure bool) net.Listener
 }
 
-// ClientConfig is about sessions, connections and requests, and what they may do.
+// ClientConfig has the settings for sessions, connections and requests.
 type ClientConfig struct {
 	TickTime   time.Duration
 	SessionMin time.Duration // 0 is 2 ticks
 	SessionMax time.Duration // 0 is 20 ticks
 
-	ConnsPerIPMax  int           // maxClientCnxns: of one host; 0 is no limit
-	NetworkBits    int           // conclave.ipv6PrefixLength: addresses of IPv6 that share so many bits are one host
+	ConnsPerIPMax  int           // maxClientCnxns: from one host; 0 is no limit
+	NetworkBits    int           // conclave.ipv6PrefixLength: IPv6 addresses that share this many bits count as one host
 	ConnsMax       int           // maxCnxns; 0 is no limit
 	FrameBytesMax  int           // jute.maxbuffer
-	ExtraBytesMax  int           // jute.maxbuffer.extrasize: what a record may be longer than a frame; 0 is FrameBytesMax
-	HandshakeTime  time.Duration // nio.sessionlessCnxnTimeout: a connection without a session goes after this
-	OutboxBytesMax int           // a client that does not read is disconnected beyond this
-	OutboxBudget   int64         // for all clients together; beyond it those who lag are disconnected
-	InputBudget    int64         // for the long requests of all clients that have begun and not ended
-	InFlightMax    int           // globalOutstandingLimit: requests on their way before connections are not read any more
+	ExtraBytesMax  int           // jute.maxbuffer.extrasize: how much longer a record may be than a frame; 0 is FrameBytesMax
+	HandshakeTime  time.Duration // nio.sessionlessCnxnTimeout: a connection without a session is closed after this
+	OutboxBytesMax int           // beyond this a client that does not read is disconnected
+	OutboxBudget   int64         // for all clients together; beyond it clients that lag are disconnected
+	InputBudget    int64         // for the unfinished long requests of all clients
+	InFlightMax    int           // globalOutstandingLimit: requests on their way, beyond which connections are not read
 
-	// WatchBytesMax is how much memory the watches of all clients may take
+	// WatchBytesMax is the maximum memory of the watches of all clients
 	// (conclave.watchBytesMax); 0 is no limit.
 	WatchBytesMax int64
 
-	// EphemeralBytesMax is how many bytes one session's ephemerals may take together, their
-	// paths and 64 each (conclave.ephemeralBytesMax); 0 is no limit.
+	// EphemeralBytesMax is the maximum size of one session's ephemerals, counted as their paths
+	// plus 64 bytes each (conclave.ephemeralBytesMax); 0 is no limit.
 	EphemeralBytesMax int64
 
 	ExtendedTypes   bool // TTL znodes
 	EnforceQuota    bool
-	FourLetterWords []string      // enabled beside srvr; "*" is all
+	FourLetterWords []string      // enabled in addition to srvr; "*" is all
 	ReapInterval    time.Duration // znode.container.checkIntervalMs
 	ReapPerMinute   int           // znode.container.maxPerMinute
 	ContainerUnused time.Duration // znode.container.maxNeverUsedIntervalMs; 0 is never
@@ -99,13 +100,13 @@ type ClientConfig struct {
 	Throttle        ThrottleConfig
 }
 
-// StorageConfig is about files.
+// StorageConfig has the settings for files.
 type StorageConfig struct {
 	NoSync        bool  // forceSync=no
 	PreallocBytes int64 // preAllocSize
 	LogBytesMax   int64 // txnLogSizeLimitInKb; 0 is no limit
-	SnapCount     int   // a snapshot after half to all of so many transactions
-	SnapBytes     int64 // or after half to all of so many bytes of log; 0 is no limit
+	SnapCount     int   // a snapshot is taken after between half and all of this many transactions
+	SnapBytes     int64 // or after between half and all of this many bytes of log; 0 is no limit
 	Compression   snap.Compression
 	TrustEmpty    bool          // snapshot.trust.empty
 	NoAutoCreate  bool          // db.autocreate=false
@@ -116,39 +117,39 @@ type StorageConfig struct {
 	HistoryMax    int           // commitLogCount: transactions kept in memory for learners; 0 is 500
 }
 
-// EnsembleConfig is about the servers of an ensemble. Without one the server is
-// standalone, and only ID has a meaning.
+// EnsembleConfig has the settings for the servers of an ensemble. Without an ensemble the
+// server is standalone, and only ID matters.
 type EnsembleConfig struct {
 	Ensemble *ensemble.Config
 	ID       quorum.ID // this server's number, 1 if it is standalone
-	// Own is the line of a server that Ensemble does not name, because it is still to be
-	// added, or was taken out. Nil: it has none.
+	// Own is the line of this server if Ensemble does not name it, because it is still to be
+	// added, or was removed. Nil: it has none.
 	Own              *ensemble.Member
 	Observer         bool          // peerType=observer: takes part without a vote
 	InitLimit        int           // ticks for each step of joining
 	SyncLimit        int           // ticks of silence between servers
-	SilenceTime      time.Duration // instead of SyncLimit, if not 0
+	SilenceTime      time.Duration // replaces SyncLimit if not 0
 	ElectionFinalize time.Duration // wait for a better vote when there is a quorum
-	ConnectTime      time.Duration // cnxTimeout: for a connection between servers
-	ObserverPort     int           // observerMasterPort: followers serve observers there, observers look for them; 0: they do not
-	// Oracle reports whether this server may go on without the other of two participants
-	// (oraclePath). It is asked four times a tick, by a goroutine of its own. Nil: never.
+	ConnectTime      time.Duration // cnxTimeout: limit for connecting to another server
+	ObserverPort     int           // observerMasterPort: followers serve observers there, and observers connect to them; 0: they do not
+	// Oracle reports whether this server may go on without the other one of two participants
+	// (oraclePath). It is called four times per tick, by a goroutine of its own. Nil: never.
 	Oracle           func() bool
 	ListenOnAll      bool         // quorumListenOnAllIPs: the ports for servers are open on all addresses
 	QuorumAddr       string       // host:port to listen on for learners instead of the address in Ensemble, for tests
 	ElectionAddr     string       // the same for votes
 	QuorumListener   net.Listener // instead of QuorumAddr, for tests
 	ElectionListener net.Listener
-	PeerDial         peernet.DialFunc // nil dials; tests cut connections with it
-	// SecurePeers makes the connections of a port for servers speak TLS, as those of
-	// PeerDial do then. The hosts are those of the servers of now. Nil: they do not.
+	PeerDial         peernet.DialFunc // nil dials normally; tests interrupt connections with it
+	// SecurePeers makes the connections of a port for servers use TLS, as those of PeerDial
+	// then must, too. hosts returns the hosts of the present servers. Nil: no TLS.
 	SecurePeers func(l net.Listener, hosts func() []string) net.Listener
-	// PeersAreMembers has connections of servers end whose certificate is for no host of the
-	// configuration any more, where SecurePeers lets in none of them.
+	// PeersAreMembers ends connections of servers whose certificate is no longer for a host of
+	// the configuration, if SecurePeers admits only such hosts.
 	PeersAreMembers bool
-	// PeerProofs is how servers prove to each other who they are. Nil: they do not. Its
-	// Admit is the server's own: with HostOf, a name is that of a server if it is for a
-	// host of the ensemble; without, any that is proved is.
+	// PeerProofs defines how servers prove their identity to each other. Nil: they do not. Its
+	// Admit is replaced: with HostOf, a name is accepted if it is for a host of the ensemble;
+	// without HostOf, any name that is proved is accepted.
 	PeerProofs *peernet.Proofs
 	HostOf     func(proved string) (host string, ok bool)
 
@@ -156,16 +157,17 @@ type EnsembleConfig struct {
 	NoClientsOfLeader bool // leaderServes=no
 	ReconfigEnabled   bool
 	Reconfig          ensemble.Rules
-	// SaveEnsemble makes a configuration durable: the one in force, or the one
-	// proposed to follow (next). Nil: the files are not touched.
+	// SaveEnsemble makes a configuration durable: the one in force, or with next the one that
+	// is proposed to follow. Nil: the files are not written.
 	SaveEnsemble func(c *ensemble.Config, next bool) error
-	// Pending is a configuration that was proposed when the server stopped: what
-	// SaveEnsemble was given last as a proposal. Nil for none. It is ignored unless
-	// it is newer than Ensemble, and than all that the log has.
+	// Pending is a configuration that was proposed when the server stopped: the last one that
+	// SaveEnsemble was given as a proposal. Nil for none. It is ignored unless it is newer than
+	// Ensemble, and newer than everything in the log.
 	Pending *ensemble.Config
 }
 
-// Line returns the line by which this server starts, nil if it has none. Ensemble is not nil.
+// Line returns the line with which this server starts; nil if it has none. Ensemble must not be
+// nil.
 func (c *EnsembleConfig) Line() *ensemble.Member {
 	if m := c.Ensemble.Member(c.ID); m != nil {
 		return m
@@ -173,13 +175,13 @@ func (c *EnsembleConfig) Line() *ensemble.Member {
 	return c.Own
 }
 
-// AuditConfig is about the audit log.
+// AuditConfig has the settings of the audit log.
 type AuditConfig struct {
 	Enabled   bool   // audit.enable
 	File      string // conclave.auditFile; "" is zookeeper_audit.log in DataDir
 	BytesMax  int64  // conclave.auditFileBytesMax: of one file
-	FilesKept int    // conclave.auditFilesKept, beside the one that is written
-	User      string // who the server is: the name it proves, or whose process it is
+	FilesKept int    // conclave.auditFilesKept, in addition to the one being written
+	User      string // the name of the server: the one it proves, or the user of its process
 }
 
 // Default returns ZooKeeper's defaults.
@@ -201,9 +203,10 @@ func Default() Config {
 	}
 }
 
-// PeerAddresses are where a server listens for other servers, host:port, by the addresses
-// that its line has for the one or the other port: on all addresses of the machine if that
-// is asked for or the line has several, some of which may be those of a router.
+// PeerAddresses returns where a server listens for other servers, as host:port, given the
+// addresses of one of its ports in its line. It listens on all addresses of the machine if that
+// is configured, or if the line has several addresses, because some of them may be those of a
+// router.
 func (c *EnsembleConfig) PeerAddresses(line []ensemble.Address) []string {
 	var all []string
 	for _, a := range line {

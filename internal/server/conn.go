@@ -16,12 +16,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// conn is one connection of a client. Its goroutine owns the reading side and
-// answers reads; everything else goes to the loop. While it is idle it has no goroutine.
+// conn is one connection of a client. Its goroutine owns the reading side and answers reads;
+// everything else goes to the loop. While it is idle it has no goroutine.
 //
-// The order of replies (replica-R3) rests on inFlight: while the loop has requests of
-// this connection, every request goes to the loop, after them. When it has
-// none, all their replies are in the outbox, and a read may be answered here.
+// The order of replies (replica-R3) depends on inFlight. While the loop has requests of this
+// connection, every request goes to the loop, after them. When it has none, all their replies
+// are in the outbox, and a read may be answered here.
 type conn struct {
 	server *Server
 	id     session.ConnID
@@ -30,30 +30,30 @@ type conn struct {
 	input  input
 	out    outbox
 
-	identities    []zk.Identity // of the goroutine; replaced, never changed: others may share them
-	identityBytes int64         // of what the client has proved; of the goroutine
+	identities    []zk.Identity // of the goroutine; replaced, never changed, because others may share them
+	identityBytes int64         // size of what the client has proved; of the goroutine
 	rare          *rare         // of the goroutine; nil for most connections
 
 	sessionID atomic.Int64
 	timeoutMs atomic.Int32
 	inFlight  atomic.Int32                  // requests that the loop has not answered
-	resumed   atomic.Pointer[chan struct{}] // see answers; nil when the goroutine has not waited since it was idle
+	resumed   atomic.Pointer[chan struct{}] // see answers; nil if the goroutine has not waited since the connection was idle
 	sinceMs   int64                         // when it was accepted
-	touchedMs atomic.Int64                  // when the loop last learned of it
-	owed      owed                          // of the loop: events that it is to be given
-	woken     bool                          // of the loop: it is in the list of those to flush
-	admitted  bool                          // it has proved what the server asks for; of the goroutine
-	refused   bool                          // the client wants another ensemble, or has too many connections; of the goroutine
-	expired   bool                          // it had no session in time; of expireHandshakes
+	touchedMs atomic.Int64                  // when the loop was last told that the client is alive
+	owed      owed                          // of the loop: events that it has to be given
+	woken     bool                          // of the loop: it is in the list of connections to flush
+	admitted  bool                          // it has proved what the server requires; of the goroutine
+	refused   bool                          // the client names another ensemble, or has too many connections; of the goroutine
+	expired   bool                          // it did not have a session in time; of expireHandshakes
 	ended     bool                          // the client closed its session: nothing more is read
-	idles     bool                          // the last that came was a heartbeat alone
-	behind    int32                         // reads that went to the loop since it last had nothing; of the goroutine
-	longest   int                           // weightBehind of a write since then; of the goroutine
+	idles     bool                          // its last batch was only a heartbeat
+	behind    int32                         // reads that went to the loop since it last had no request of this connection; of the goroutine
+	longest   int                           // largest weightBehind of a write since then; of the goroutine
 
-	begun    uint64 // requests that went to the loop; of the goroutine
-	finished uint64 // those that it has answered; of the loop
+	begun    uint64 // requests given to the loop; of the goroutine
+	finished uint64 // requests that the loop has answered; of the loop
 	done     discounted
-	longs    atomic.Pointer[longs] // nil until there was one; the goroutine makes it
+	longs    atomic.Pointer[longs] // nil until there is one; created by the goroutine
 
 	stats   connStats  // guarded by out.mu
 	spaces  connSpaces // guarded by out.mu
@@ -61,16 +61,16 @@ type conn struct {
 	phase   phase
 }
 
-// rare is what few connections have, and only with some settings.
+// rare is what only few connections have, and only with some settings.
 type rare struct {
-	client string // the id of its certificate, where that has identities by a map of domains
+	client string // the name in its certificate, if a map of domains gives it identities
 	mapped *replica.Domains
 	sasl   sasl.Server   // the exchange that the client has begun
-	owners []zk.Identity // to whom it belongs, where that has a limit
+	owners []zk.Identity // the identities to which it belongs, if they have a limit
 	paces  ownPaces
 }
 
-// own returns what few connections have, for a change of it.
+// own returns the rare part of a connection, for a change.
 func (c *conn) own() *rare {
 	if c.rare == nil {
 		c.rare = &rare{}
@@ -78,8 +78,8 @@ func (c *conn) own() *rare {
 	return c.rare
 }
 
-// scratch is what handling a batch of requests needs. It is shared by all
-// connections, so that an idle one holds none.
+// scratch is the memory needed to handle a batch of requests. All connections share it, so an
+// idle one holds none.
 type scratch struct {
 	buffer  []byte
 	request zk.Request
@@ -89,7 +89,7 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return &scratch{buffer: make([]byte, inputBytes)} }}
 
-// putBack gives a scratch to others.
+// putBack makes a scratch available to others.
 func (w *scratch) putBack() {
 	if len(w.buffer) > inputBytes {
 		w.buffer = make([]byte, inputBytes)
@@ -120,7 +120,8 @@ func (c *conn) serve() {
 	c.idle()
 }
 
-// serveOn handles requests until the client is idle, which a heartbeat tells, or the end.
+// serveOn handles requests until the connection ends, or until the client is idle, which a
+// batch with only a heartbeat shows.
 func (c *conn) serveOn() {
 	c.input.begin(c)
 	for !c.ended && c.step() {
@@ -133,21 +134,21 @@ func (c *conn) serveOn() {
 	switch {
 	case c.ended:
 		c.awaitLast()
-	case !c.out.isEnded(): // it has said what nobody can read, or its end has come
+	case !c.out.isEnded(): // the client has sent something invalid, or has closed the connection
 		c.out.end()
 		c.flush()
 		c.input.drain()
 		return
 	}
 	if c.out.isEnded() {
-		c.longs.Load().answered(math.MaxUint64, c.server) // the loop has dropped it: no answers come
+		c.longs.Load().answered(math.MaxUint64, c.server) // the loop has dropped it, so no answers come
 	}
 	if c.ended || c.out.isEnded() {
 		c.input.drain()
 	}
 }
 
-// awaitLast waits until the loop has answered all, and ends the connection with that.
+// awaitLast waits until the loop has answered everything, and then ends the connection.
 func (c *conn) awaitLast() {
 	for c.inFlight.Load() > 0 {
 		if !c.await() {
@@ -166,14 +167,15 @@ func (c *conn) close() {
 	c.server.inbox.put(replica.Event{Kind: replica.EventDisconnect, Conn: c.id})
 }
 
-// Prover is a connection that shakes hands before its first byte, as one of TLS does.
+// Prover is a connection with a handshake before its first byte, such as TLS.
 type Prover interface {
-	// Prove shakes hands, and returns the name of the certificate that the client has
+	// Prove performs the handshake, and returns the name of the certificate that the client has
 	// proved to hold, as Java writes it; "" for none.
 	Prove() (string, error)
 }
 
-// prove shakes hands where the port asks for it. The time before a session bounds it.
+// prove performs the handshake if the port requires one. The time limit for a connection
+// without a session bounds it.
 func (c *conn) prove() bool {
 	p, is := c.socket.(Prover)
 	if !is {
@@ -208,8 +210,8 @@ func (c *conn) prove() bool {
 	return c.belong(c.identities)
 }
 
-// noteDropped counts a connection that has ended before its session was closed, and not by
-// this server.
+// noteDropped counts a connection that ended before its session was closed, unless this server
+// ended it.
 func (c *conn) noteDropped() {
 	if !c.out.isEnded() && c.server.done.Err() == nil {
 		c.server.meters.dropped.Add(1)
@@ -225,7 +227,7 @@ func (c *conn) noteUncertified() {
 	}
 }
 
-// refusedHandshake counts a handshake that has failed.
+// refusedHandshake counts a failed handshake.
 func (s *Server) refusedHandshake(client netip.AddrPort, err error) {
 	s.stats.authFailed.Add(1)
 	if count, tell := s.stats.handshakes.Note(s.monoMs()); tell {
@@ -233,8 +235,8 @@ func (s *Server) refusedHandshake(client netip.AddrPort, err error) {
 	}
 }
 
-// handshake reads the first frame, or a four-letter word, and waits for the
-// loop's answer. The budget before a session is small.
+// handshake reads the first frame, or a four-letter word, and waits for the loop's answer.
+// Little memory is available to a connection without a session.
 func (c *conn) handshake() bool {
 	payload, err := c.input.first()
 	if err != nil {
@@ -276,7 +278,7 @@ func (c *conn) await() bool {
 	}
 }
 
-// received counts what comes before the first request: a handshake, a four-letter word.
+// received counts what comes before the first request: a handshake, or a four-letter word.
 func (c *conn) received() {
 	c.server.stats.received.Add(1)
 	c.out.mu.Lock()
@@ -284,23 +286,24 @@ func (c *conn) received() {
 	c.stats.received++
 }
 
-// begin counts requests that go to the loop, and have claimed their places.
+// begin counts requests that go to the loop and have been claimed.
 func (c *conn) begin(n int) {
 	c.begun += uint64(n)
 	c.inFlight.Add(int32(n))
 }
 
-// finish counts one that the loop has answered, and that took so many bytes. The loop calls
-// it, after the reply is in the outbox, and discount before it wakes the connection.
+// finish counts a request that the loop has answered, and its memory. The loop calls it after
+// the reply is in the outbox, and discount before it wakes the connection.
 func (c *conn) finish(bytes int64) {
 	c.finished++
 	c.done.count++
 	c.done.bytes += bytes
 }
 
-// discount takes what the loop has answered off what is on its way: at the end of a step,
-// for all at once, since the goroutines of connections count there as well. What those requests
-// have held of the budget is released after that: never are more on their way than it has space for.
+// discount subtracts what the loop has answered from what is on its way: for all at once at the
+// end of a step, because the goroutines of connections use the same counters. Only then it
+// releases what those requests have held of the budget, so that never more of them are on their
+// way than the budget allows.
 func (c *conn) discount() {
 	a := &c.done
 	if a.count == 0 {
@@ -313,15 +316,15 @@ func (c *conn) discount() {
 	*a = discounted{}
 }
 
-// discounted are requests of a connection that the loop has answered in this step, and what
-// they took in memory. Of the loop.
+// discounted are the requests of a connection that the loop has answered in this step, and
+// their memory. Of the loop.
 type discounted struct {
 	count int32
 	bytes int64
 }
 
-// gone forgets a connection whose goroutine has ended. The loop calls it, so
-// that what is left on its way is counted off once.
+// gone forgets a connection whose goroutine has ended. The loop calls it, so that what the
+// connection still has on its way is subtracted exactly once.
 func (s *Server) gone(c *conn) {
 	c.discount()
 	s.inFlight.Add(-int64(c.inFlight.Swap(0)))
@@ -337,8 +340,8 @@ func (s *Server) gone(c *conn) {
 	c.handOver()
 }
 
-// answers has a token when the loop has answered something, and has one at first: what came
-// before the goroutine waits is not told here, so that it has to look for it.
+// answers has a token when the loop has answered something. It has one at first: the token for
+// what came before the goroutine waits is missing, so the goroutine has to look for itself.
 func (c *conn) answers() <-chan struct{} {
 	if has := c.resumed.Load(); has != nil {
 		return *has
@@ -367,21 +370,21 @@ func (o *outbox) isEnded() bool {
 	return o.ended || o.over
 }
 
-// inFlightBytesMax is how much memory may be on its way: as requests, with their
-// identities, and as records for the disk. InFlightMax is how many requests. Beyond one of
-// them a connection has no more than its share with the loop, so that it waits behind no
-// other's thousands.
+// inFlightBytesMax is how much memory may be on its way: as requests with their identities, and
+// as records for the disk. InFlightMax is how many requests may be. Beyond one of these limits
+// a connection may have only its share with the loop, so that no connection waits for thousands
+// of requests of another.
 const inFlightBytesMax = 16 << 20
 
-// claim counts a request that is to go to the loop, and what it takes in memory.
+// claim counts a request that goes to the loop, and its memory.
 func (s *Server) claim(bytes int64) {
 	s.inFlight.Add(1)
 	s.requestBytes.Add(bytes)
 }
 
-// share is how many requests a connection may have with the loop now. Beyond the limit of
-// requests all shares together are as many again, or one of each connection; beyond that of
-// memory it is one.
+// share returns how many requests a connection may have with the loop now. Beyond the limit of
+// requests the shares add up to that limit again, or to one for each connection. Beyond the
+// limit of memory the share is one.
 func (s *Server) share() int {
 	switch {
 	case s.requestBytes.Load()+s.inFlightBytes.Load() > inFlightBytesMax:
@@ -392,14 +395,14 @@ func (s *Server) share() int {
 	return math.MaxInt
 }
 
-// mayRead waits until the loop may have another request of the connection; false if it has
-// ended.
+// mayRead waits until the loop may be given another request of the connection; false if the
+// connection has ended.
 func (c *conn) mayRead() bool {
 	s := c.server
 	if !c.uncrowded() {
 		return false
 	}
-	for int(c.inFlight.Load()) > (s.share()-1)/2 { // not one by one
+	for int(c.inFlight.Load()) > (s.share()-1)/2 { // in larger batches, not one by one
 		if !c.awaitAnswer() {
 			return false
 		}
@@ -407,9 +410,9 @@ func (c *conn) mayRead() bool {
 	return true
 }
 
-// awaitAnswer is await while the loop has requests of this connection, of which nothing
-// is read meanwhile. That its client says nothing is the doing of this server, and ends
-// no session.
+// awaitAnswer is await while the loop has requests of this connection, from which nothing is
+// read meanwhile. This server is the reason that nothing is received from the client, so the
+// client counts as alive and its session does not end.
 func (c *conn) awaitAnswer() bool {
 	s := c.server
 	for {
@@ -427,7 +430,7 @@ func (c *conn) awaitAnswer() bool {
 	}
 }
 
-// touch gives the loop a heartbeat of the client now and then.
+// touch passes the client's heartbeat to the loop from time to time.
 func (c *conn) touch(nowMs int64) {
 	last := c.touchedMs.Load()
 	if nowMs-last >= c.touchEveryMs() && c.touchedMs.CompareAndSwap(last, nowMs) {
@@ -435,7 +438,7 @@ func (c *conn) touch(nowMs int64) {
 	}
 }
 
-// touchEveryMs is how often the loop wants to learn of a client's heartbeats.
+// touchEveryMs returns how often the loop must be told of a client's heartbeats.
 func (c *conn) touchEveryMs() int64 {
 	return replica.TouchIntervalMs(c.server.cfg.TickTime.Milliseconds())
 }
@@ -450,12 +453,12 @@ func (c *conn) uncrowded() bool {
 	return true
 }
 
-// step reads what has come and handles every whole request in it.
+// step reads the input that is there and handles every whole request in it.
 func (c *conn) step() bool {
 	if !c.mayRead() {
 		return false
 	}
-	// Waiting for input holds no scratch: most connections are idle.
+	// While it waits for input it holds no scratch: most connections are idle.
 	w, err := c.input.read(c.server.portionMax())
 	if err != nil {
 		c.noteDropped()
@@ -464,8 +467,8 @@ func (c *conn) step() bool {
 	return c.handle(w)
 }
 
-// portionMax is how many bytes a connection reads at once: the portions of all together are
-// bounded, too, for a connection keeps its own while it waits.
+// portionMax returns how many bytes a connection reads at once. The portions of all connections
+// together are bounded too, because a connection keeps its portion while it waits.
 func (s *Server) portionMax() int {
 	return max(portionMin, min(inputBytes, inFlightBytesMax/max(1, int(s.conns.count.Load()))))
 }

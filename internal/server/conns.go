@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// conns are the connections of clients, those without a session included.
+// conns are the connections of clients, including those without a session.
 type conns struct {
 	mu struct {
 		sync.RWMutex
@@ -25,16 +25,16 @@ type conns struct {
 	nextID   atomic.Uint64
 	rejected atomic.Int64
 
-	// ending is locked while what a connection has counted goes over to the server, and for
-	// reading while both are added up: else a sum lacks it, or has it twice. It is locked
-	// before all others.
+	// ending is locked while the counts of a connection move to the server, and for reading
+	// while both are added up: otherwise a sum would miss them, or include them twice. It is
+	// locked before all other locks.
 	ending sync.RWMutex
 }
 
 // fromHost are the connections from one host.
 type fromHost struct {
 	count      int
-	identities []zk.Identity // of the address of one: all that come from there share them
+	identities []zk.Identity // those of the host's address: all its connections share them
 }
 
 func (c *conns) init() {
@@ -48,7 +48,7 @@ func (c *conns) get(id session.ConnID) *conn {
 	return c.mu.byID[id]
 }
 
-// append appends those of some connections that have not gone.
+// append appends those of some connections that still exist.
 func (c *conns) append(all []*conn, ids []session.ConnID) []*conn {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -60,7 +60,7 @@ func (c *conns) append(all []*conn, ids []session.ConnID) []*conn {
 	return all
 }
 
-// add takes a connection in unless one of the limits (0 is none) is reached.
+// add adds a connection, unless one of the limits (0 is none) is reached.
 func (c *conns) add(n *conn, perIPMax, max int) bool {
 	host := n.address()
 	c.mu.Lock()
@@ -98,7 +98,7 @@ func (c *conns) remove(n *conn) {
 	}
 }
 
-// all returns the connections in the order in which they came.
+// all returns the connections in the order in which they were accepted.
 func (c *conns) all() []*conn {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -117,7 +117,7 @@ func (c *conns) closeAll() {
 	}
 }
 
-// accept takes connections until the listener is closed.
+// accept accepts connections until the listener is closed.
 func (s *Server) accept(listener net.Listener) {
 	for {
 		socket, err := listener.Accept()
@@ -125,7 +125,7 @@ func (s *Server) accept(listener net.Listener) {
 			if errors.Is(err, net.ErrClosed) || s.done.Err() != nil {
 				return
 			}
-			// Out of file descriptors, most likely: those who are here go on.
+			// Probably out of file descriptors: existing connections continue.
 			s.cfg.Logger.Warn("accept", "error", err)
 			select {
 			case <-time.After(100 * time.Millisecond):
@@ -148,7 +148,7 @@ func (s *Server) accept(listener net.Listener) {
 	}
 }
 
-// reset closes a socket the hard way, so that nothing remains.
+// reset closes a socket with a reset, so that nothing remains.
 func reset(socket net.Conn) {
 	if tcp, ok := socket.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
@@ -156,8 +156,8 @@ func reset(socket net.Conn) {
 	socket.Close()
 }
 
-// expireHandshakes closes the connections that have had their time to begin a
-// session. One pass for all costs less than a timer for each.
+// expireHandshakes closes the connections that have not begun a session in time. One loop over
+// all connections costs less than a timer for each.
 func (s *Server) expireHandshakes() {
 	if s.cfg.HandshakeTime <= 0 {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A container that never had a child stays with its data, unless somebody wants it
-// otherwise: so it is in ZooKeeper 3.5 to 3.9, whose directories are taken over.
+// A container that never had a child stays with its data, unless the configuration says
+// otherwise. ZooKeeper 3.5 to 3.9, whose directories are taken over, behave like that.
 func TestContainerThatNeverHadAChildStays(t *testing.T) {
 	var hours atomic.Int64
 	s := start(t, vfs.NewMem(), func(c *Config) {

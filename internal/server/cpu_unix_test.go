@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime is the time of processors that this process has taken.
+// cpuTime is the CPU time that this process has used.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

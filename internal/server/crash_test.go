@@ -16,8 +16,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// launch runs a server until the returned function is called, which gives what
-// Run returned.
+// launch runs a server until the returned function is called, which returns what Run returned.
 func launch(t testing.TB, fs vfs.FS, change func(*Config)) (*Server, func() error) {
 	t.Helper()
 	s, err := New(testConfig(fs, func(c *Config) {
@@ -48,7 +47,8 @@ func testConfig(fs vfs.FS, change func(*Config)) Config {
 	return cfg
 }
 
-// promises are what a server has acknowledged, by the clients that learned of it.
+// promises are what a server has acknowledged, by the clients that received the
+// acknowledgements.
 type promises struct {
 	mu       sync.Mutex
 	values   map[string]int          // znode: number of the last acknowledged setData
@@ -92,8 +92,8 @@ func (p *promises) clone() *promises {
 	return c
 }
 
-// work writes through one connection until the server is gone or rounds are
-// over, and notes what was acknowledged. It fails only on a wrong answer.
+// work writes through one connection until the server is gone or all rounds are over, and notes
+// what was acknowledged. It fails only on a wrong answer.
 func work(s *Server, who, rounds int, p *promises) error {
 	for round := 0; round < rounds; {
 		c, err := attach(s)
@@ -123,7 +123,7 @@ func work(s *Server, who, rounds int, p *promises) error {
 	return nil
 }
 
-// worker is a client that takes the end of the server as no failure.
+// worker is a client for which the end of the server is no failure.
 type worker struct {
 	peer
 	mine []string // ephemerals
@@ -152,14 +152,14 @@ func attach(s *Server) (*worker, error) {
 	return c, nil
 }
 
-// round writes a batch that is answered together: a create of each kind, a
-// setData, a multi of two, a delete of something older.
+// round writes a batch that is answered together: a create of each kind, a setData, a multi of
+// two, and a delete of an older znode.
 func (c *worker) round(dir string, n int, p *promises) (bool, error) {
 	name := func(kind string) string { return fmt.Sprintf("%s-%s%d", dir, kind, n) }
 	value := dir + "-value"
 	old := fmt.Sprintf("%s-p%d", dir, n-3)
 	batch := []zk.Request{
-		create(name("p"), "x", zk.Persistent), // with a list of its own
+		create(name("p"), "x", zk.Persistent), // with an ACL list of its own
 		create(name("e"), "x", zk.Ephemeral),
 		{Op: zk.OpSetData, Path: value, Data: fmt.Append(nil, n), Version: -1},
 		{Op: zk.OpMulti, Ops: []zk.Request{create(name("m"), "a", 0), create(name("n"), "b", 0)}},
@@ -204,7 +204,7 @@ func ownACL(path string) []zk.ACL {
 }
 
 func (c *worker) closeSession(p *promises) bool {
-	// From here on it is open whether the session and its ephemerals are there.
+	// From here on the session and its ephemerals may or may not be there.
 	p.note(func() {
 		delete(p.sessions, c.id)
 		for _, path := range c.mine {
@@ -279,8 +279,8 @@ func deletable(path string) bool {
 	return err == nil
 }
 
-// whole checks that no half of a multi is there, and no ephemeral without its
-// session, and that the digest is the log's.
+// whole checks that there is no half of a multi, and no ephemeral without its session, and that
+// the digest is the log's.
 func (p *promises) whole(t *testing.T, s *Server, what string) {
 	t.Helper()
 	tr := s.replica.Tree()
@@ -309,23 +309,23 @@ type scene struct {
 	what     string
 	disk     *vfs.Mem
 	promised *promises
-	killed   bool // the process only: all that was written is there, unsynced
+	killed   bool // only the process: everything that was written is there, unsynced
 }
 
-// A power loss at every operation of the disk, with nothing, a part or all of
-// what was not synced kept: nothing acknowledged is lost, nothing is half, and
-// the server never refuses its own directory.
+// A power loss at every operation of the disk, which keeps nothing, a part or all of what was
+// not synced: nothing acknowledged is lost, nothing is half done, and the server never refuses
+// its own directory.
 func TestCrashAtEveryOperationOfTheDisk(t *testing.T) {
 	disk, p := vfs.NewMem(), newPromises()
 	var scenes []scene
-	var mu sync.Mutex // the log and a snapshot write side by side
+	var mu sync.Mutex // the log and a snapshot are written concurrently
 	faulty := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
 		if !op.Changes() {
 			return nil
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		promised := p.clone() // first: what is promised later may be on the disk or not
+		promised := p.clone() // first: later promises may be on the disk or not
 		for _, percent := range []int{0, 50, 100} {
 			what := fmt.Sprintf("operation %d, %s %s, %d%% kept", len(scenes)/4, op.Kind, op.Name, percent)
 			scenes = append(scenes, scene{what, disk.CrashClone(percent, int64(len(scenes))), promised, false})
@@ -337,7 +337,7 @@ func TestCrashAtEveryOperationOfTheDisk(t *testing.T) {
 	s, stop := launch(t, faulty, func(c *Config) {
 		c.SnapCount, c.TickTime, c.PurgeInterval = 40, 2*time.Second, time.Millisecond
 		c.PreallocBytes = 16 << 10
-		c.SessionMin, c.SessionMax = time.Minute, time.Minute // one that has done its rounds waits for the others
+		c.SessionMin, c.SessionMax = time.Minute, time.Minute // a client that has finished its rounds waits for the others
 	})
 	var workers sync.WaitGroup
 	for who := range 3 {
@@ -388,9 +388,8 @@ func recoverTwice(t *testing.T, c scene) {
 	}
 }
 
-// recoverThenCrash starts a server after one that was killed. What it would
-// show to clients must survive a power loss, although its predecessor never
-// synced it.
+// recoverThenCrash starts a server after one that was killed. What it shows to clients must
+// survive a power loss, although its predecessor never synced it.
 func recoverThenCrash(t *testing.T, c scene) {
 	t.Helper()
 	offline := func(c *Config) { c.ClientAddr = "" }

@@ -6,11 +6,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// digestLogEvery is how often digests that differ are logged; all are counted.
+// digestLogEvery is how often differing digests are logged; all are counted.
 const digestLogEvery = time.Minute
 
-// warnDigests tells the operator of transactions whose digest is not that of the
-// tree. The loop calls it.
+// warnDigests tells the operator about transactions whose digest is not that of the tree. The
+// loop calls it.
 func (s *Server) warnDigests(zxids []zk.Zxid) {
 	if len(zxids) == 0 || s.digestToldMs != 0 && s.loopMs-s.digestToldMs < digestLogEvery.Milliseconds() {
 		return

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPackageCommentNamesEveryFile: a reader of the package begins with its comment.
+// TestPackageCommentNamesEveryFile: readers of the package begin with its comment.
 func TestPackageCommentNamesEveryFile(t *testing.T) {
 	comment, err := os.ReadFile("doc.go")
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A connection that waits for its part of the budget, and is dropped meanwhile, since its
-// session goes on elsewhere, returns what its requests have, which nobody answers; even
-// if its client keeps the socket open.
+// A connection that waits for its part of the budget, and is dropped meanwhile because its
+// session continues elsewhere, returns the part of its requests, which nobody answers, even if
+// its client keeps the socket open.
 func TestDroppedConnectionsGiveTheBudgetBack(t *testing.T) {
 	for name, closes := range map[string]bool{"a client that closes": true, "one that does not": false} {
 		t.Run(name, func(t *testing.T) {

@@ -6,22 +6,22 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// events are those of a transaction on their way to outboxes. The end of a session may have
-// 100,000 ephemerals, each of which is told to hundreds of connections: so an event is
-// written once, and a connection is given all that it is told in a row at once.
+// events are the watch events of a transaction on their way to outboxes. The end of a session
+// may delete 100,000 ephemerals, each of which is watched by hundreds of connections. So an
+// event is encoded once, and a connection is given consecutive events all at once.
 type events struct {
-	bytes []byte  // in their frames
-	told  []*conn // of one
+	bytes []byte  // events in their frames
+	told  []*conn // the connections that receive one event
 	owing []*conn
 }
 
-// owed is what a connection is to be given of the events: so many, from here to there.
+// owed is what a connection has to be given: count events, at bytes from to to.
 type owed struct{ from, to, count int32 }
 
 const (
-	eventsMax  = 1 << 20  // bytes that gather before they are given
-	eventsKeep = 64 << 10 // bytes that are kept for the next transaction
-	toldKeep   = 1 << 10  // connections, too
+	eventsMax  = 1 << 20  // bytes that gather before they are given to connections
+	eventsKeep = 64 << 10 // size of the buffer that is kept for the next transaction
+	toldKeep   = 1 << 10  // size of the lists of connections that are kept
 )
 
 // Notify implements replica.Clients.
@@ -52,7 +52,7 @@ func (d *delivery) Notified() {
 		d.give(c)
 	}
 	if cap(d.events.bytes) > eventsKeep || cap(d.events.told) > toldKeep || cap(d.events.owing) > toldKeep {
-		d.events = events{} // so many are rare
+		d.events = events{} // large ones are rare, so they are not kept
 		return
 	}
 	clear(d.events.told[:cap(d.events.told)])

@@ -5,9 +5,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ExpireSession has a session end as if its client had been silent for its
-// timeout: tests do that. It does not wait for the end. It returns false if this
-// server does not lead, or there is no such session, or it is ending already.
+// ExpireSession makes a session end as if its client had been silent for its timeout; it is for
+// tests. It does not wait for the end. It returns false if this server does not lead, or if
+// there is no such session, or if the session is already ending.
 func (s *Server) ExpireSession(id zk.SessionID) bool {
 	found := false
 	s.inspect(func(r *replica.Replica) { found = r.ExpireSession(id) })
@@ -17,7 +17,7 @@ func (s *Server) ExpireSession(id zk.SessionID) bool {
 	return found
 }
 
-// KnowsSession reports whether a session is known to this server and not ended.
+// KnowsSession reports whether this server knows a session that has not ended.
 func (s *Server) KnowsSession(id zk.SessionID) bool {
 	known := false
 	s.inspect(func(r *replica.Replica) { known = r.Sessions().Get(id) != nil })

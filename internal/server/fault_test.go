@@ -107,10 +107,8 @@ func TestFullDiskRefusesWritesAndTheServiceResumesByItself(t *testing.T) {
 	}
 }
 
-// What is on its way when the disk fills has its place in the order already: it
-// waits, it does not end the server.
-// A file system that copies on write has no space for what the log has allocated. The
-// write that finds out waits; others are refused, and reads go on.
+// A file system that copies on write has no space for what the log has allocated. The write that
+// finds out waits; others are refused, and reads continue.
 func TestFullDiskThatCopiesOnWriteEndsNoServer(t *testing.T) {
 	disk := vfs.NewMem()
 	var full atomic.Bool
@@ -150,6 +148,8 @@ func TestFullDiskThatCopiesOnWriteEndsNoServer(t *testing.T) {
 	}
 }
 
+// Writes that are on their way when the disk fills already have their place in the order: they
+// wait, and do not end the server.
 func TestDiskThatFillsUnderLoadLosesNothingAndEndsNothing(t *testing.T) {
 	disk := vfs.NewMem()
 	s := start(t, disk, func(c *Config) { c.PreallocBytes, c.TickTime = 64<<10, 2*time.Second })
@@ -247,7 +247,7 @@ func TestSnapshotThatFindsNoSpaceIsLeftOut(t *testing.T) {
 	s := start(t, faulty, func(c *Config) { c.SnapCount = 10 })
 	p := dial(t, s, nil)
 	full.Store(true)
-	writesUntil := func(what string, holds func() bool) { // how many writes it takes depends on the machine
+	writesUntil := func(what string, holds func() bool) { // the number of writes that it takes depends on the machine
 		t.Helper()
 		awaittest.Until(t, what, func() bool {
 			p.must(zk.OK, create("/n", "", zk.PersistentSequential))
@@ -260,9 +260,9 @@ func TestSnapshotThatFindsNoSpaceIsLeftOut(t *testing.T) {
 	writesUntil("the next one has not", func() bool { return s.Status().SnapshotLast != before })
 }
 
-// A stop while a record waits for space gives up all that comes after the
-// record. An epoch on disk without its history would win elections over servers
-// that have it (ZOOKEEPER-4643).
+// A stop while a record waits for space gives up everything that comes after the record. An
+// epoch on disk without its history would win elections over servers that have the history
+// (ZOOKEEPER-4643).
 func TestStopWhileTheDiskIsFullStoresNoEpochWithoutItsHistory(t *testing.T) {
 	disk := vfs.NewMem()
 	config, err := ensemble.Parse("server.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4")
@@ -317,7 +317,7 @@ func snapshotsOf(t *testing.T, s *Server) []snap.File {
 	return files
 }
 
-// manySnapshots is a server that has taken more than are kept.
+// manySnapshots is a server that has taken more snapshots than are kept.
 func manySnapshots(t *testing.T, disk vfs.FS, change func(*Config)) *Server {
 	t.Helper()
 	s := start(t, disk, func(c *Config) {
@@ -334,7 +334,7 @@ func manySnapshots(t *testing.T, disk vfs.FS, change func(*Config)) *Server {
 	return s
 }
 
-// TestServerThatIsRestartedOftenTakesSnapshots: no run of it writes enough for one.
+// TestServerThatIsRestartedOftenTakesSnapshots, although no run of it writes enough for one.
 func TestServerThatIsRestartedOftenTakesSnapshots(t *testing.T) {
 	const snapCount, runs = 100, 4
 	mem := vfs.NewMem()
@@ -348,7 +348,7 @@ func TestServerThatIsRestartedOftenTakesSnapshots(t *testing.T) {
 		return s, stop
 	}
 	for i := range runs {
-		_, stop := run(i, snapCount/2-10) // less than a new count is ever due after
+		_, stop := run(i, snapCount/2-10) // too few for a snapshot by a count that begins at the start
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -363,7 +363,8 @@ func TestServerThatIsRestartedOftenTakesSnapshots(t *testing.T) {
 	}
 }
 
-// A large tree waits for half of its size in the log, over restarts too.
+// A snapshot of a large tree waits until the log has half of the tree's size, counted over
+// restarts too.
 func TestShareOfTheLogCountsOverRestarts(t *testing.T) {
 	restarted := func(records int, bytes int64) bool {
 		found := &datadir.Recovered{Records: records, Bytes: bytes}
@@ -383,7 +384,7 @@ func TestShareOfTheLogCountsOverRestarts(t *testing.T) {
 	}
 }
 
-// As Apache's: whether a snapshot was taken or not.
+// As in Apache's server: whether a snapshot was taken or not.
 func TestPurgeHasATimerOfItsOwn(t *testing.T) {
 	disk, now := vfs.NewMem(), clock.NewManual(0)
 	s := manySnapshots(t, disk, func(c *Config) { c.Clock, c.PurgeInterval = now, time.Hour })
@@ -409,8 +410,8 @@ func TestPurgeRunsAtTheStart(t *testing.T) {
 	awaittest.Until(t, "three are left", func() bool { return len(snapshotsOf(t, s)) == 3 })
 }
 
-// What autopurge may delete goes when the disk is full, whatever the hour: there
-// is no other way out of it without an operator.
+// When the disk is full, everything goes that autopurge may delete, at any hour: without an
+// operator there is no other way out.
 func TestFullDiskIsFreedOfWhatMayBePurged(t *testing.T) {
 	disk := vfs.NewMem()
 	s := manySnapshots(t, disk, func(c *Config) { c.PurgeInterval = time.Hour })

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// big makes a znode of n bytes.
+// big creates a znode of n bytes.
 func big(p *peer, path string, n int) {
 	p.t.Helper()
 	if code, _ := p.do(create(path, strings.Repeat("x", n), 0)); code != zk.OK {
@@ -23,8 +23,8 @@ func big(p *peer, path string, n int) {
 	}
 }
 
-// One packet of small requests may ask for more than the outbox holds: the
-// client that reads gets it all, in order.
+// One packet of small requests may ask for more than the outbox holds: a client that reads gets
+// it all, in order.
 func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.OutboxBytesMax = 4 << 20
@@ -51,7 +51,7 @@ func TestPipelinedReadsOfLargeZnodesDoNotOverflowTheOutbox(t *testing.T) {
 	}
 }
 
-// The same of answers that a write before them, which they wait for, makes long.
+// The same for answers that become long by a write before them, for which they wait.
 func TestPipelinedReadsBehindALongWriteAreAnswered(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.SessionMin, c.SessionMax = time.Minute, time.Minute })
 	p := dial(t, s, nil)
@@ -85,7 +85,7 @@ func TestPipelinedReadsBehindALongWriteAreAnswered(t *testing.T) {
 	}
 }
 
-// The same of answers that are made within the budget of long ones, each by itself.
+// The same for answers that are made within the budget for long ones, each by itself.
 func TestPipelinedLongAnswersDoNotOverflowTheOutbox(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.OutboxBytesMax = 4 << 20
@@ -106,7 +106,7 @@ func TestPipelinedLongAnswersDoNotOverflowTheOutbox(t *testing.T) {
 	}
 }
 
-// A thousand times the same long znode fit in one short multiRead.
+// One short multiRead may read the same long znode a thousand times.
 func TestMultiReadBeyondAllBoundsIsRefused(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -123,11 +123,10 @@ func TestMultiReadBeyondAllBoundsIsRefused(t *testing.T) {
 	}
 }
 
-// "auth" stands for every identity of the connection, so a short request can
-// become a transaction that no log takes.
+// "auth" stands for every identity of the connection, so a short request can become a
+// transaction that is too long for the log.
 func TestRequestThatBecomesTooLongATransactionIsRefused(t *testing.T) {
-	// The peer sends no pings, and a busy machine takes its time over a million
-	// entries.
+	// The peer sends no pings, and a busy machine takes its time for a million entries.
 	s := start(t, vfs.NewMem(), func(c *Config) { c.SessionMin, c.SessionMax = time.Minute, time.Minute })
 	p := dial(t, s, nil)
 	for i := range identitiesMax - 1 {
@@ -178,8 +177,8 @@ func TestSessionWithVeryManyEphemeralsEnds(t *testing.T) {
 	}
 }
 
-// A client that never reads is disconnected when too much waits for it, and
-// nobody else notices.
+// A client that never reads is disconnected when too much waits for it, and nobody else
+// notices.
 func TestClientThatDoesNotReadItsEventsIsDisconnected(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBytesMax, c.TickTime = 2<<20, 2*time.Second })
 	slow, p := dial(t, s, nil), dial(t, s, nil)
@@ -207,8 +206,8 @@ func TestClientThatDoesNotReadItsEventsIsDisconnected(t *testing.T) {
 	}
 }
 
-// A reader that stops in the middle of long replies is not read any more, holds
-// a bounded outbox, and does not outlive its session.
+// A reader that stops in the middle of long replies is not served any more, holds a bounded
+// outbox, and does not outlive its session.
 func TestStuckReaderGoesWithItsSession(t *testing.T) {
 	s, stop := launch(t, vfs.NewMem(), nil)
 	s.closeGrace = 50 * time.Millisecond
@@ -232,7 +231,7 @@ func TestStuckReaderGoesWithItsSession(t *testing.T) {
 	if n := queued(); n > outboxCrowded+1_000_000 {
 		t.Errorf("%d bytes wait for a client that does not read", n)
 	}
-	dial(t, s, stuck) // takes the session over; the stuck connection must go
+	dial(t, s, stuck) // takes the session over; the stuck connection must end
 	awaittest.Until(t, "the stuck connection has gone", func() bool { return s.conns.get(c.id) == nil })
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -258,8 +257,8 @@ func TestRefusedCloseOnAFullDiskEndsTheConnection(t *testing.T) {
 	disk.SetCapacity(-1)
 }
 
-// Reads that are answered beside the loop and requests that go through it come
-// back in one order, whatever the mixture and however the bytes are cut.
+// Reads that are answered outside the loop and requests that go through it come back in one
+// order, whatever the mixture is and however the bytes are divided.
 func TestEveryMixtureIsAnsweredInOrder(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -295,7 +294,7 @@ func TestEveryMixtureIsAnsweredInOrder(t *testing.T) {
 		}
 	}
 	c := s.conns.all()[0]
-	awaittest.Until(t, "nothing is counted any more", func() bool { // a reply may leave before it is
+	awaittest.Until(t, "nothing is counted any more", func() bool { // a reply may be sent before it is counted
 		c.out.mu.Lock()
 		defer c.out.mu.Unlock()
 		return len(c.stats.waiting) == 0 && s.inFlight.Load() == 0
@@ -349,8 +348,8 @@ func TestConnectionProvesABoundedNumberOfIdentities(t *testing.T) {
 	}
 }
 
-// A client that pipelines requests after the end of its session gets the answer to
-// it, and then an end, not a reset that may have overtaken the answer.
+// A client that pipelines requests after the end of its session gets the answer to the end, and
+// then a clean close, not a reset that might overtake the answer.
 func TestRequestsAfterCloseSessionDoNotResetTheConnection(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.SessionMin, c.SessionMax = time.Minute, time.Minute })
 	for range 20 {
@@ -373,8 +372,8 @@ func TestRequestsAfterCloseSessionDoNotResetTheConnection(t *testing.T) {
 	}
 }
 
-// A client that sends what is no request gets what was answered before, and then an end, as from
-// Apache's server, not a reset that may have overtaken the answers.
+// A client that sends an invalid request gets the earlier answers, and then a clean close, as
+// from Apache's server, not a reset that might overtake the answers.
 func TestInputThatNobodyCanReadDoesNotResetTheConnection(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	rest := make([]byte, 300_000)

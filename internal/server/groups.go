@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
-// warnMap logs what of the map of domains does not count. The loop calls it.
+// warnMap logs which parts of the map of domains are ignored. The loop calls it.
 func (s *Server) warnMap() {
 	d := s.reader.Domains
 	if d == nil {
@@ -18,15 +18,15 @@ func (s *Server) warnMap() {
 	}
 }
 
-// domains returns the map of now.
+// domains returns the present map.
 func (s *Server) domains() *replica.Domains {
 	s.reader.Tree.RLock()
 	defer s.reader.Tree.RUnlock()
 	return s.reader.Domains
 }
 
-// regroup gives a connection the identities that its certificate has by the map of now; false
-// if it must end.
+// regroup gives a connection the identities that its certificate has by the present map; false
+// if the connection must end.
 func (c *conn) regroup() bool {
 	s := c.server
 	now, own := s.domains(), c.own()
@@ -47,8 +47,8 @@ func (c *conn) regroup() bool {
 
 var errManyDomains = errors.New("the client is in more domains than a connection has identities")
 
-// follow does so for a connection that is in use, and tells the loop, which has all that the
-// connection has asked for before.
+// follow does the same for a connection in use if the map has changed, and tells the loop,
+// which already has everything that the connection has asked for before.
 func (c *conn) follow() bool {
 	if c.rare == nil || c.rare.client == "" || c.server.domains() == c.rare.mapped {
 		return true

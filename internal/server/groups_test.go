@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestOtherIdentitiesAreHeldToTheirPace: what a connection has no more holds it to nothing, and
-// what others have asked for as one of them is not forgotten.
+// TestOtherIdentitiesAreHeldToTheirPace: an identity that a connection no longer has does not
+// limit it, and what others have asked for under that identity is not forgotten.
 func TestOtherIdentitiesAreHeldToTheirPace(t *testing.T) {
 	s := &Server{}
 	s.cfg.Clock = clock.NewManual(0)

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// handle takes every whole request of the input: reads are answered here while
-// the loop has nothing of this connection, the others are submitted together.
+// handle handles every whole request in the input. Reads are answered here while the loop has
+// no request of this connection; all other requests are given to the loop together.
 func (c *conn) handle(w *scratch) bool {
 	start := c.server.cfg.Clock.Now()
 	h := handling{conn: c, w: w, nowMs: start.Millis(), cameMs: start.Millis()}
@@ -47,33 +47,33 @@ type handling struct {
 	nowMs  int64
 	cameMs int64 // when the batch was read
 	owned  bool  // the rest of the input is a copy, for requests that are kept
-	locked bool  // the tree for reading, and the outbox
-	reads  int   // answered here
-	sent   int   // submitted
+	locked bool  // the tree is locked for reading, and so is the outbox
+	reads  int   // requests answered here
+	sent   int   // requests gathered for the loop
 
-	requests          int64 // not yet among those that the server has received
+	requests          int64 // requests not yet included in the server's count
 	received, replied int64 // bytes, for the metrics
 
-	crowded bool // a long answer is in the outbox, which is unlocked again
+	crowded bool // a long answer is in the outbox, which has been unlocked again
 	blind   bool // the loop had not looked at the other servers for too long, see look
-	waits   int  // for a budget or a turn, since the batch was read
-	reached bool // all that was committed before this batch came is in the tree
+	waits   int  // waits for a budget or a turn since the batch was read
+	reached bool // everything committed before this batch came is in the tree
 }
 
-// Writers get their turn behind lockedReads reads, or behind one that may have lasted: a
-// list of more than childrenMany, or what looks at many znodes.
+// Writers get their turn after lockedReads reads, or after one that may have been long: a list
+// of more than childrenMany, or a read of many znodes.
 const (
 	lockedReads  = 64
 	childrenMany = 1000
 )
 
-// long reports whether the last read may have lasted.
+// long reports whether the last read may have been long.
 func (h *handling) long() bool {
 	r := &h.w.answer.Result
 	return lasts(h.w.request.Op) || len(r.Children) > childrenMany || len(r.ACL) > childrenMany
 }
 
-// lasts reports whether a read looks at many znodes. It is not for the loop.
+// lasts reports whether an operation reads many znodes. Such a read is not for the loop.
 func lasts(op zk.Op) bool {
 	switch op {
 	case zk.OpGetEphemerals, zk.OpMultiRead, zk.OpSetWatches, zk.OpSetWatches2:
@@ -87,7 +87,7 @@ func (h *handling) all() bool {
 	for len(in.rest) >= wire.PrefixBytes && !h.conn.ended {
 		n, err := wire.FrameLength(in.rest, h.conn.server.cfg.FrameBytesMax)
 		if err != nil || n < wire.HeaderBytes {
-			return false // ZooKeeper closes silently, too
+			return false // ZooKeeper also closes without an answer
 		}
 		if len(in.rest) < wire.PrefixBytes+n {
 			break
@@ -108,8 +108,8 @@ func (h *handling) all() bool {
 	return true
 }
 
-// drain writes what has gathered and waits until the client has taken it: one
-// batch of small requests may ask for more than any outbox holds.
+// drain writes what has gathered and waits until the client has read it: a batch of small
+// requests may ask for more than any outbox holds.
 func (h *handling) drain() bool {
 	h.unlock()
 	h.count()
@@ -120,15 +120,16 @@ func (h *handling) drain() bool {
 	return ok
 }
 
-// look looks at the time after a wait, and whether the loop has looked at the other servers
-// meanwhile: what is answered here from then on depends on that.
+// look updates the time after a wait, and whether the loop has looked at the other servers
+// meanwhile: what may be answered here depends on that.
 func (h *handling) look() {
 	h.nowMs = h.conn.server.monoMs()
 	h.blind = h.conn.server.blind(h.nowMs)
 }
 
-// count adds the requests of the batch to all that the server has received, before any
-// client can know by a reply that one of them was: all cores count there.
+// count adds the requests of the batch to the server's count, before any client can learn from
+// a reply that one of them was received. It counts the whole batch at once because all cores
+// use that counter.
 func (h *handling) count() {
 	h.conn.server.stats.received.Add(h.requests)
 	h.requests = 0
@@ -183,15 +184,16 @@ func (h *handling) one(payload []byte) bool {
 	return h.toLoop(payload, op)
 }
 
-// busy reports whether the loop has requests of the connection, or will get some.
+// busy reports whether the loop has, or will get, requests of the connection.
 func (h *handling) busy() bool { return h.sent > 0 || h.conn.inFlight.Load() > 0 }
 
 // mustReach reports whether reads of this batch have to wait for the ensemble.
 func (h *handling) mustReach() bool { return h.conn.server.cfg.LinearizableReads && !h.reached }
 
 // reach waits until a read may be answered here. With linearizable reads that is when
-// everything has come that was committed when it was asked for, and the rest of the batch. A ping
-// waits for no sync, and so it lets no read of the batch go without one.
+// everything has arrived that was committed when the read was asked for; this then holds for
+// the rest of the batch. A ping does not wait for a sync, so it does not allow other reads of
+// the batch to go without one.
 func (h *handling) reach(op zk.Op) bool {
 	if !h.awaitLoop() {
 		return false
@@ -208,15 +210,16 @@ func (h *handling) reach(op zk.Op) bool {
 	return h.reached
 }
 
-// readsBehindMax is how many reads of a connection may wait in the loop behind its writes.
-// Their replies come all at once, and take 2 MiB of the outbox, since a long answer is not
-// among them; of those that another client has made long meanwhile the loop makes some, and then ends
-// the connection. A client that pipelines more of them waits for its writes, and others share fewer
-// syncs with it.
+// readsBehindMax is how many reads of a connection may wait in the loop for its writes. Their
+// replies come all at once, and take up to 2 MiB of the outbox, since no long answer is among
+// them. If another client has made some of them long meanwhile, the loop makes a few, and then
+// ends the connection. A client that pipelines more reads waits for its writes, and shares
+// fewer syncs with others.
 const readsBehindMax = 128
 
-// behindMax is readsBehindMax for a connection whose writes make no answer long. Those behind a
-// long write may be as long as that: no more wait than half of what the loop makes in one step.
+// behindMax returns readsBehindMax for a connection whose writes make no answer long. Answers
+// after a long write may be as long as that write: then only as many wait as make half of what
+// the loop answers in one step.
 func (c *conn) behindMax() int {
 	if c.longest <= replica.LongAnswer {
 		return readsBehindMax
@@ -224,8 +227,8 @@ func (c *conn) behindMax() int {
 	return min(readsBehindMax, replica.LongAnswersMax/2/c.longest)
 }
 
-// weightBehind is about how much a write may add to an answer behind it. Names in a list, and
-// entries of an ACL, weigh more there than in the request.
+// weightBehind returns roughly how much a write may add to an answer after it. Names in a list,
+// and entries of an ACL, weigh more there than in the request.
 func weightBehind(op zk.Op, bytes int) int {
 	switch {
 	case !op.IsWrite():
@@ -236,8 +239,8 @@ func weightBehind(op zk.Op, bytes int) int {
 	return 3 * bytes
 }
 
-// answersLong reports whether the answer to a read is long as things are. The loop makes
-// the answers to what comes after a write, of all connections whose writes are committed
+// answersLong reports whether the answer to a read would be long at present. The loop makes the
+// answers to reads that wait for a write, for all connections whose writes are committed
 // together: thousands of short ones.
 func (h *handling) answersLong(op zk.Op, payload []byte) bool {
 	switch op {
@@ -258,7 +261,7 @@ func (h *handling) answersLong(op zk.Op, payload []byte) bool {
 	return h.conn.server.reader.Weight(r, 0) > replica.LongAnswer
 }
 
-// awaitLoop waits until the loop has answered all that it has of the connection.
+// awaitLoop waits until the loop has answered everything that it has of the connection.
 func (h *handling) awaitLoop() bool {
 	h.unlock()
 	h.submit()
@@ -270,9 +273,9 @@ func (h *handling) awaitLoop() bool {
 	return true
 }
 
-// read answers a read at once, from the tree, into the outbox: with both
-// locked, so that no event can come between a watch and its reply. It returns
-// false for what is for the loop: it cannot be decoded, or see putLong.
+// read answers a read at once, from the tree, into the outbox. Both are locked, so that no
+// event can come between a watch and its reply. It returns false for a request that the loop
+// must handle: one that cannot be decoded, or see putLong.
 func (h *handling) read(payload []byte) bool {
 	c, w := h.conn, h.w
 	if wire.DecodeRequest(payload, c.server.cfg.ReadBytesMax(), &w.request) != nil {
@@ -284,12 +287,12 @@ func (h *handling) read(payload []byte) bool {
 	h.lock()
 	if c.out.ended || c.out.over {
 		c.server.meters.staleReplies.Add(1)
-		return true // nobody receives the answer, and no watch may be left behind
+		return true // nobody receives the answer, and no watch may remain
 	}
 	cost := h.costAhead()
 	if cost == 0 {
 		if h.answer(); w.answer.Lacks() {
-			c.overrun() // its client does not look at the answer to a list of watches, and comes again
+			c.overrun() // its client ignores the answer to a list of watches, and connects again
 			return true
 		}
 		cost = costOfAnswer(w.answer.Weight())
@@ -301,8 +304,9 @@ func (h *handling) read(payload []byte) bool {
 	return h.putLong(cost)
 }
 
-// costAhead is the cost of an answer that takes time or memory when the tree is read, or that may
-// have to wait: the watch that it sets must not be there meanwhile. Mostly no data are so long.
+// costAhead returns the cost of an answer that takes much time or memory when the tree is read,
+// or that may have to wait, because its watch must not be set before. In most trees no data is
+// that long.
 func (h *handling) costAhead() int64 {
 	switch h.w.request.Op {
 	case zk.OpGetData:
@@ -316,8 +320,9 @@ func (h *handling) costAhead() int64 {
 	return 0
 }
 
-// putLong answers within the budget of long answers, from the tree as it is then. It returns
-// false if the loop has looked at nobody for too long while it waited.
+// putLong makes a long answer, within the budget for those, from the tree as it is after the
+// wait. It returns false if the loop has not looked at the other servers for too long while it
+// waited.
 func (h *handling) putLong(cost int64) bool {
 	c := h.conn
 	h.unlock()
@@ -339,13 +344,14 @@ func (h *handling) putLong(cost int64) bool {
 	h.crowded = len(c.out.bytes) > outboxCrowded
 	h.unlock()
 	c.server.relieve()
-	c.server.answers.release(cost) // it is counted with the outbox now
+	c.server.answers.release(cost) // from now on it is counted with the outbox
 	return true
 }
 
-// list answers with a long list of children, which is read in portions: else each writer, and all
-// readers behind it, would wait for all of it. It returns false if the request is for something
-// else, or the children change too often. Both are locked if it has answered.
+// list answers with a long list of children, which is read in portions: otherwise each writer,
+// and all readers after it, would wait for the whole list. It returns false if the request asks
+// for something else, or if the children change too often. If it has answered, both locks are
+// held.
 func (h *handling) list() bool {
 	c, w := h.conn, h.w
 	if op := w.request.Op; op != zk.OpGetChildren && op != zk.OpGetChildren2 {
@@ -375,7 +381,7 @@ func (h *handling) list() bool {
 	return false
 }
 
-// listings is how often a list is read in portions while its children change.
+// listings is how often a list is read again because its children have changed.
 const listings = 3
 
 // put puts the answer into the outbox.
@@ -386,7 +392,7 @@ func (h *handling) put() {
 	h.endPut(before)
 }
 
-// putList is put for an answer of which the names stand elsewhere.
+// putList is put for an answer whose names are in a Listing.
 func (h *handling) putList(l *replica.Listing) {
 	c, w := h.conn, h.w
 	if w.answer.Code != zk.OK {
@@ -434,8 +440,8 @@ func (h *handling) answer() {
 	c.stats.sent += int64(len(w.answer.Events))
 }
 
-// setWatches sets all but the last lockedWatches of a list of watches, and leaves these to
-// be answered. There may be a hundred thousand: others get their turn in between.
+// setWatches sets all watches of a list except the last lockedWatches, which it leaves to be
+// answered. There may be a hundred thousand, so others get their turn in between.
 func (h *handling) setWatches(all *zk.SetWatches) {
 	for {
 		part, rest := portionOf(all, lockedWatches)
@@ -456,7 +462,7 @@ func (h *handling) setWatches(all *zk.SetWatches) {
 // lockedWatches is how many watches are set before writers get their turn.
 const lockedWatches = 250
 
-// portionOf returns up to n watches of a list, and a list of the others, nil for none.
+// portionOf returns up to n watches of a list, and a list of the remaining ones, nil for none.
 func portionOf(all *zk.SetWatches, n int) (part zk.SetWatches, rest *zk.SetWatches) {
 	part, others := *all, *all
 	left := 0
@@ -491,9 +497,8 @@ func (h *handling) unlock() {
 	}
 }
 
-// toLoop prepares a request for the loop. It is kept there for a while, so it
-// is decoded from a copy; one copy serves all of a batch. It returns false if the
-// connection has ended.
+// toLoop prepares a request for the loop, which keeps it for a while. So the request is decoded
+// from a copy; one copy serves a whole batch. It returns false if the connection has ended.
 func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	h.unlock()
 	c := h.conn
@@ -504,7 +509,7 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 		e.Code, e.Unnumbered = zk.ErrMarshalling, errors.Is(err, wire.ErrNullACL)
 	}
 	if e.Code != zk.OK && (op == zk.OpAuth || op == zk.OpSASL) {
-		return false // as Apache's server does: it proves nothing, and there is no reply to it
+		return false // as Apache's server does: it proves nothing, and gets no reply
 	}
 	switch op {
 	case zk.OpAuth:
@@ -542,16 +547,16 @@ func (h *handling) toLoop(payload []byte, op zk.Op) bool {
 	return h.breathe()
 }
 
-// own copies the rest of the input out of the scratch, which others get while this connection
-// waits: requests are kept, and what follows them is to be read yet.
+// own copies the rest of the input out of the scratch, which other connections use while this
+// one waits: requests are kept, and what follows them has not been read yet.
 func (h *handling) own() {
 	if !h.owned {
 		h.owned, h.conn.input.rest = true, bytes.Clone(h.conn.input.rest)
 	}
 }
 
-// refuse answers a client that must prove who it is first, and has not: with the code that
-// Apache has for it, as the last answer.
+// refuse answers a client that must prove its identity first and has not, with Apache's code
+// for that, as the last answer.
 func (h *handling) refuse(xid zk.Xid) {
 	c := h.conn
 	c.server.stats.authFailed.Add(1)
@@ -559,8 +564,8 @@ func (h *handling) refuse(xid zk.Xid) {
 	h.answerOnly(xid, zk.ErrSessionClosedRequireSASL)
 }
 
-// breathe gives the loop what was gathered if the connection has its share there, and waits
-// until more may come. A connection that waits keeps what is left of its portion, and no
+// breathe gives the gathered requests to the loop if the connection has its share there, and
+// waits until more are allowed. A connection that waits keeps the rest of its portion, but no
 // scratch.
 func (h *handling) breathe() bool {
 	if h.sent+int(h.conn.inFlight.Load()) < h.conn.server.share() {
@@ -575,16 +580,16 @@ func (h *handling) breathe() bool {
 	return may
 }
 
-// A connection may prove identitiesMax identities, of identityBytesMax in all. Every
-// check of an ACL goes through all of them, and they go with each write to the leader,
-// which takes no more than peerwire.AuthBytesMax.
+// A connection may prove up to identitiesMax identities, of identityBytesMax in total. Every
+// check of an ACL goes through all of them, and they are sent with each write to the leader,
+// which accepts no more than peerwire.AuthBytesMax.
 const (
 	identitiesMax    = 32
 	identityBytesMax = 8 << 10
 )
 
-// exchange takes a token of SASL, and puts the answer in its place: nil for none. What the
-// exchange proves in the end is the connection's.
+// exchange handles a SASL token, and puts the answer in its place: nil for none. The connection
+// gets the identity that the exchange proves in the end.
 func (c *conn) exchange(r *zk.Request) zk.Code {
 	token := r.Data
 	r.Data = nil
@@ -610,14 +615,14 @@ func (c *conn) exchange(r *zk.Request) zk.Code {
 	return zk.OK
 }
 
-// failed ends a connection whose client has not proved who it is, unless the rules let it
-// go on without.
+// failed ends a connection whose client has failed to prove its identity, unless the rules let
+// it continue without one.
 func (c *conn) failed(err error) zk.Code {
 	s := c.server
 	s.refusedHandshake(c.remote, err)
 	required := slices.Contains(s.cfg.Auth.Enforce, "sasl")
 	if s.cfg.SASLOptional && !required {
-		return zk.OK // where something else is enforced, it can still prove that
+		return zk.OK // if something else is enforced, it can still prove that
 	}
 	c.ended = true
 	if required {
@@ -629,7 +634,7 @@ func (c *conn) failed(err error) zk.Code {
 // authenticate adds what a credential proves to the connection's identities.
 func (c *conn) authenticate(r *zk.Request) zk.Code {
 	if r.Scheme == "x509" && c.certified() {
-		return zk.OK // whatever it says: Apache's server looks at the certificate again, and at nothing else
+		return zk.OK // whatever it sends: Apache's server only looks at the certificate again
 	}
 	proved, err := c.server.reader.Auth.Authenticate(r.Scheme, r.Data, c.remote.Addr().String())
 	c.server.noteEnsemble(r, err)
@@ -651,8 +656,8 @@ func (c *conn) certified() bool {
 		slices.ContainsFunc(c.identities, func(id zk.Identity) bool { return id.Scheme == "x509" })
 }
 
-// noteGuess counts a wrong password of the super user. Its client is told what Apache tells
-// it: nothing.
+// noteGuess counts a wrong password of the super user. Like Apache, it tells the client
+// nothing.
 func (s *Server) noteGuess(client netip.AddrPort) {
 	s.stats.authFailed.Add(1)
 	if count, tell := s.stats.guesses.Note(s.monoMs()); tell {
@@ -660,7 +665,7 @@ func (s *Server) noteGuess(client netip.AddrPort) {
 	}
 }
 
-// noteEnsemble counts what clients say of the ensemble that they want to speak to.
+// noteEnsemble counts what clients say about the ensemble that they want to connect to.
 func (s *Server) noteEnsemble(r *zk.Request, err error) {
 	switch rules := s.reader.Auth; {
 	case r.Scheme != "ensemble" || !rules.Ensemble:
@@ -690,7 +695,7 @@ func (c *conn) proved(proved []zk.Identity) zk.Code {
 		c.ended = true
 		return zk.ErrAuthFailed
 	}
-	if !c.belong(all) { // an answer would tell the client to give up, or nothing
+	if !c.belong(all) { // an answer would make the client give up, or mean nothing to it
 		c.refused = true
 		return zk.ErrThrottledOp
 	}
@@ -707,8 +712,8 @@ func identityBytes(all []zk.Identity) (bytes int) {
 	return bytes
 }
 
-// submit gives the gathered requests to the loop. If there are none, a heartbeat
-// goes there now and then.
+// submit gives the gathered requests to the loop. If there are none, it passes on a heartbeat
+// from time to time.
 func (h *handling) submit() {
 	c := h.conn
 	if h.sent > 0 {

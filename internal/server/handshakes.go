@@ -6,18 +6,18 @@ import (
 	"sync"
 )
 
-// handshakes are the connections that shake hands for TLS, by the host of each, the oldest
-// first. All methods may be called by any goroutine.
+// handshakes are the connections that are shaking hands for TLS, by host, the oldest first. Any
+// goroutine may call its methods.
 type handshakes struct {
 	mu    sync.Mutex
 	of    map[netip.Addr][]*conn
 	count int
 }
 
-// enter takes a connection in. Where there are most of them already it takes the place of
-// the oldest of the host that has the most, if that has more than its own: one that opens
-// connections and says nothing keeps no other host out. It returns the connection that must
-// go, which may be the new one; nil for none. There is no limit if most is 0.
+// enter adds a connection. If the limit is reached, the connection replaces the oldest one of
+// the host that has the most, if that host has more than the connection's own: a host that
+// opens connections and sends nothing cannot exclude others. It returns the connection that
+// must be closed, which may be the new one; nil for none. If most is 0 there is no limit.
 func (h *handshakes) enter(c *conn, most int) (refused *conn) {
 	host := c.host()
 	h.mu.Lock()
@@ -38,7 +38,7 @@ func (h *handshakes) enter(c *conn, most int) (refused *conn) {
 	return refused
 }
 
-// largest is the host that has the most.
+// largest returns the host that has the most connections.
 func (h *handshakes) largest() (largest netip.Addr) {
 	for host, all := range h.of {
 		if n := len(h.of[largest]); len(all) > n || len(all) == n && host.Less(largest) {
@@ -48,7 +48,7 @@ func (h *handshakes) largest() (largest netip.Addr) {
 	return largest
 }
 
-// leave notes that a connection has shaken hands, or will not.
+// leave removes a connection that has shaken hands, or will not.
 func (h *handshakes) leave(c *conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

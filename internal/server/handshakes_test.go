@@ -2,8 +2,8 @@ package server
 
 import "testing"
 
-// A host that opens connections and says nothing takes places from itself alone, once
-// another wants one.
+// A host that opens connections and sends nothing takes places only from itself, once another
+// host wants one.
 func TestSilentHostLeavesHandshakesToOthers(t *testing.T) {
 	var h handshakes
 	const most = 10
@@ -24,7 +24,7 @@ func TestSilentHostLeavesHandshakesToOthers(t *testing.T) {
 			t.Errorf("connection %d does not take the place of the oldest silent one", i)
 		}
 	}
-	for _, host := range []string{"10.0.0.1", "10.9.9.9"} { // both have five: to replace one by the other helps nobody
+	for _, host := range []string{"10.0.0.1", "10.9.9.9"} { // both have five: replacing one by the other helps nobody
 		if c := connFrom(host); h.enter(c, most) != c {
 			t.Errorf("%s takes more than half", host)
 		}
@@ -33,14 +33,14 @@ func TestSilentHostLeavesHandshakesToOthers(t *testing.T) {
 		t.Error("a third host has no place")
 	}
 	for _, c := range append(honest, silent...) {
-		h.leave(c) // also of those that have gone
+		h.leave(c) // also for those that have gone
 	}
 	if n := h.now(); n != 1 {
 		t.Errorf("%d shake hands, not the third host's one", n)
 	}
 }
 
-// The addresses of one network of IPv6 are one host.
+// The addresses of one IPv6 network are one host.
 func TestNetworkOfIPv6SharesItsHandshakes(t *testing.T) {
 	var h handshakes
 	for _, host := range []string{"2001:db8::1", "2001:db8::2", "2001:db8::3"} {

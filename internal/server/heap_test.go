@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// What is collected for a portion of garbage costs the same however large the tree is, and
-// a share of what was made, however many watches there are.
+// A collection for a portion of garbage costs the same however large the tree is, and a share
+// of what was allocated, however many watches there are.
 func TestHeapGrowsByWhatACollectionLooksThrough(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
@@ -37,8 +37,8 @@ func TestHeapGrowsByWhatACollectionLooksThrough(t *testing.T) {
 	}
 }
 
-// Memory is returned once a server is quiet and has taken enough of it, and what a collection
-// costs is in proportion to that. A server that stays quiet collects no more.
+// Memory is returned when a server is quiet and has allocated enough, in proportion to the cost
+// of a collection. A server that stays quiet collects no more.
 func TestAQuietServerReturnsMemory(t *testing.T) {
 	const mib = 1 << 20
 	var q lull
@@ -71,8 +71,8 @@ func TestAQuietServerReturnsMemory(t *testing.T) {
 	}
 }
 
-// What TightenHeap does with the process: the headroom follows what is in use, up and down, and
-// what is garbage when nobody asks for anything is returned.
+// The effect of TightenHeap on the process: the headroom follows what is in use, up and down,
+// and garbage is returned when no requests come.
 func TestTightenHeap(t *testing.T) {
 	const mib = 1 << 20
 	before := debug.SetGCPercent(100)

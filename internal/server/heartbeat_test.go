@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// opaque hides what a connection is made of, as TLS does.
+// opaque hides the kind of a connection, as TLS does.
 type opaque struct{ net.Listener }
 
 func (o opaque) Accept() (net.Conn, error) {
@@ -22,8 +22,8 @@ func (o opaque) Accept() (net.Conn, error) {
 	return struct{ net.Conn }{socket}, nil
 }
 
-// A client that says nothing any more has its session ended, though events are sent to it
-// all the time: its kernel takes them, or it reads them and hangs.
+// The session of a client that sends nothing any more ends, even if events are sent to it all
+// the time: its kernel takes them, or it reads them and hangs.
 func TestEventsSentToAClientAreNotItsHeartbeats(t *testing.T) {
 	for name, wrap := range map[string]func(net.Listener, bool) net.Listener{
 		"plain": nil, "as over TLS": func(l net.Listener, _ bool) net.Listener { return opaque{l} },

@@ -18,8 +18,8 @@ func (f from) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.ParseIP(f.address), Port: 1}
 }
 
-// TestAddressesOfOneNetworkAreOneHost: one host may use each of the 2^64 addresses of an
-// IPv6 network, and must not go round what is limited by address with them.
+// TestAddressesOfOneNetworkAreOneHost: one host may use each of the 2^64 addresses of an IPv6
+// network, and must not evade limits by address with them.
 func TestAddressesOfOneNetworkAreOneHost(t *testing.T) {
 	for name, c := range map[string]struct {
 		bits      int
@@ -65,7 +65,7 @@ func TestAddressesOfOneNetworkAreOneHost(t *testing.T) {
 	}
 }
 
-// connFrom is a connection from an address, of a server that counts hosts as usual.
+// connFrom is a connection from an address, to a server that counts hosts as usual.
 func connFrom(address string) *conn {
 	return &conn{server: &Server{cfg: Default()}, remote: netip.AddrPortFrom(netip.MustParseAddr(address), 1)}
 }

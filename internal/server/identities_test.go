@@ -19,8 +19,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestIdentitiesOfAConnectionHaveALimitInBytes: a follower sends all of them to the
-// leader with each write, which ends the link if they are more than it takes.
+// TestIdentitiesOfAConnectionHaveALimitInBytes: a follower sends all of them to the leader with
+// each write, and the leader ends the link if they are longer than it accepts.
 func TestIdentitiesOfAConnectionHaveALimitInBytes(t *testing.T) {
 	p := dial(t, start(t, vfs.NewMem(), nil), nil)
 	prove := func(user byte) zk.Code {
@@ -39,8 +39,8 @@ func TestIdentitiesOfAConnectionHaveALimitInBytes(t *testing.T) {
 	}
 }
 
-// TestIdentitiesOfRequestsInFlightAreBounded: a follower sends those of a connection to the
-// leader with each of its requests, and many requests come in one portion of input.
+// TestIdentitiesOfRequestsInFlightAreBounded: a follower sends the identities of a connection
+// to the leader with each of its requests, and many requests come in one portion of input.
 func TestIdentitiesOfRequestsInFlightAreBounded(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.InFlightMax = 1 << 20 })
 	const clients = 20
@@ -89,8 +89,8 @@ func waitForTheLoop() int {
 	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte(".(*conn).awaitAnswer("))
 }
 
-// A client that must prove who it is does nothing before it has: not even a ping, and
-// nothing that came with its first request.
+// A client that must authenticate can do nothing before: not even a ping, and nothing that came
+// with its first request.
 func TestNobodyIsServedWhoHasProvedNothingOfWhatIsEnforced(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Enforce = []string{"x509", "digest"} })
 	for _, op := range []zk.Request{
@@ -111,8 +111,8 @@ func TestNobodyIsServedWhoHasProvedNothingOfWhatIsEnforced(t *testing.T) {
 	}
 }
 
-// A client that has proved a certificate may ask for its scheme as well, and is nobody else by what it says.
-// One without a certificate is refused.
+// A client that has proved a certificate may also authenticate with its scheme, and what it
+// sends with that gives it no other identity. A client without a certificate is refused.
 func TestSchemeOfCertificatesIsForThoseWhoHaveOne(t *testing.T) {
 	alice := zk.Request{Op: zk.OpAuth, Scheme: "x509", Data: []byte("CN=alice")}
 	for _, groups := range []bool{false, true} {
@@ -136,8 +136,9 @@ func TestSchemeOfCertificatesIsForThoseWhoHaveOne(t *testing.T) {
 	gone(t, p)
 }
 
-// A client that has a JAAS file begins with SASL, whatever the server asks for. Where there is none
-// it is told so, as by Apache's server, and proves another name then; it has proved none by that.
+// A client that has a JAAS file begins with SASL, whatever the server requires. If the server
+// has no SASL, the client is told so, as by Apache's server, and then proves another name; the
+// attempt has proved none.
 func TestClientMayAskForSASLBeforeItProvesWhatIsEnforced(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Enforce = []string{"digest"} })
 	token := zk.Request{Op: zk.OpSASL, Data: []byte{}}
@@ -153,7 +154,7 @@ func TestClientMayAskForSASLBeforeItProvesWhatIsEnforced(t *testing.T) {
 	gone(t, q)
 }
 
-// Pipelined requests behind one that is refused are not looked at.
+// Pipelined requests behind a refused one are not looked at.
 func TestRequestsBehindARefusedOneAreNotDone(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Enforce = []string{"digest"} })
 	p := dial(t, s, nil)
@@ -181,8 +182,8 @@ func gone(t *testing.T, p *peer) {
 	}
 }
 
-// A client that guesses the super user's password is told nothing; the log and a metric
-// tell of it.
+// A client that guesses the super user's password learns nothing; the log and a metric report
+// it.
 func TestWrongPasswordsOfTheSuperUserAreToldOf(t *testing.T) {
 	log := &awaittest.Log{}
 	s := start(t, vfs.NewMem(), func(c *Config) {

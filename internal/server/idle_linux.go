@@ -10,18 +10,18 @@ import (
 	"github.com/conclave-project/conclave/internal/session"
 )
 
-// poller waits for all idle connections at once. It has an epoll instance, which itself is a
+// poller waits for all idle connections at once. It has an epoll instance, which is itself a
 // file that Go's runtime waits for. The zero value waits for none.
 type poller struct {
 	file  *os.File
 	epoll syscall.RawConn
 }
 
-// pollEvents are what an idle connection is told of, once: the descriptor stays, and says
-// nothing, until the connection is idle again.
+// pollEvents are what to report about an idle connection, once: afterwards the descriptor stays
+// registered, and reports nothing until the connection is idle again.
 const pollEvents = syscall.EPOLLIN | syscall.EPOLLRDHUP | syscall.EPOLLONESHOT
 
-// pollBatch is how many connections are taken up at a time.
+// pollBatch is how many connections are continued at a time.
 const pollBatch = 128
 
 func (p *poller) open() error {
@@ -29,7 +29,7 @@ func (p *poller) open() error {
 	if err != nil {
 		return os.NewSyscallError("epoll_create1", err)
 	}
-	if err := syscall.SetNonblock(fd, true); err != nil { // os.NewFile asks for it
+	if err := syscall.SetNonblock(fd, true); err != nil { // os.NewFile requires it
 		syscall.Close(fd)
 		return os.NewSyscallError("fcntl", err)
 	}
@@ -42,27 +42,28 @@ func (p *poller) open() error {
 	return err
 }
 
-// close ends run. Connections that are idle still are told of nothing.
+// close ends run. Connections that are still idle are not notified.
 func (p *poller) close() {
 	if p.file != nil {
 		p.file.Close()
 	}
 }
 
-// watch has ready called for the connection once something has come, or the end, also if
-// that was before. It is false if the system does not take the socket.
+// watch has ready called for the connection once something has arrived, or the end, even if
+// that was before the call. It returns false if the system does not accept the socket.
 func (p *poller) watch(c *conn) bool {
 	if p.epoll == nil {
 		return false
 	}
 	err, failed := error(nil), error(nil)
-	closed := c.input.raw.Control(func(socket uintptr) { // while it is open: its number is no other's
+	closed := c.input.raw.Control(func(socket uintptr) { // while the socket is open, so that its number belongs to no other
 		failed = p.epoll.Control(func(epoll uintptr) { err = pollAgain(int(epoll), int(socket), c.id) })
 	})
 	return err == nil && failed == nil && closed == nil
 }
 
-// pollAgain registers a socket, for one event. A socket leaves the epoll instance when it is closed.
+// pollAgain registers a socket for one event. A socket leaves the epoll instance when it is
+// closed.
 func pollAgain(epoll, socket int, id session.ConnID) error {
 	e := syscall.EpollEvent{Events: pollEvents, Fd: int32(id), Pad: int32(id >> 32)}
 	err := syscall.EpollCtl(epoll, syscall.EPOLL_CTL_MOD, socket, &e)
@@ -72,8 +73,8 @@ func pollAgain(epoll, socket int, id session.ConnID) error {
 	return err
 }
 
-// run calls ready for the connections that have something to see, until close. Nothing is done
-// for one that has gone, or goes on already.
+// run calls ready for the connections that have an event, until close. It ignores connections
+// that are gone or no longer idle.
 func (p *poller) run(conns *conns) error {
 	events := make([]syscall.EpollEvent, pollBatch)
 	for {
@@ -96,7 +97,7 @@ func (p *poller) run(conns *conns) error {
 	}
 }
 
-// pollNow waits for nothing.
+// pollNow returns the present events without waiting.
 func pollNow(epoll int, events []syscall.EpollEvent) (n int, err error) {
 	for {
 		if n, err = syscall.EpollWait(epoll, events, 0); !errors.Is(err, syscall.EINTR) {

@@ -2,7 +2,7 @@
 
 package server
 
-// poller waits for no connection here: each that is idle has a goroutine that waits.
+// poller cannot wait for connections on this system: each idle one has a goroutine that waits.
 type poller struct{}
 
 func (p *poller) watch(*conn) bool { return false }

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Where no poller waits, a new goroutine does after the handshake and after each heartbeat: it has
-// the smallest stack, whatever requests have needed. A request alone makes none.
+// Without a poller, a new goroutine waits after the handshake and after each heartbeat: it has
+// the smallest stack, whatever stack requests have needed. A request alone starts none.
 func TestIdleConnectionsWaitInNewGoroutines(t *testing.T) {
 	const conns = 20
 	s := start(t, vfs.NewMem(), nil)
@@ -42,8 +42,8 @@ func TestIdleConnectionsWaitInNewGoroutines(t *testing.T) {
 	}
 }
 
-// The loop may answer between the look whether it has and the wait for it, of which there is nothing
-// while a connection is idle.
+// The loop may answer between the check whether it has and the wait for the answer. Nothing is
+// kept for that wait while a connection is idle.
 func TestAnswerJustBeforeTheWaitIsNotMissed(t *testing.T) {
 	s := &Server{}
 	s.done, s.stop = context.WithCancelCause(awaittest.Within(t))

@@ -8,35 +8,36 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
-// inbox gathers events for the loop. It needs no limit of its own: what a
-// connection may have on its way is limited where it reads (conn.go), and what
-// other servers send likewise (peerinbox.go).
+// inbox gathers events for the loop. It needs no limit of its own: what a connection may have
+// on its way is limited where it reads (conn.go), and so is what other servers send
+// (peerinbox.go).
 //
-// There are two lanes, each in order: requests of clients, and all else, which passes them:
-// handshakes and heartbeats, what other servers, the disk and the clock say. Where requests
-// wait, half of a step is theirs.
+// There are two lanes, each in order: one for requests of clients, and one for everything else,
+// which overtakes them: handshakes and heartbeats, and the events of other servers, the disk
+// and the clock. While requests wait, half of each step is for them.
 //
-// The loop takes only as much at a time as one step may cost: some dozens of long
-// requests in one step would keep it from sending pings to the other servers.
+// The loop takes only as much at a time as one step may cost: some dozens of long requests in
+// one step would keep it from sending pings to the other servers.
 type inbox struct {
 	now func() int64 // milliseconds
 	mu  struct {
 		sync.Mutex
 		events  []replica.Event
-		firstMs int64 // when the first of them came
+		firstMs int64 // when the first of them arrived
 
-		first  []replica.Event // of the lane that passes
-		cameMs int64           // the first of them came no sooner
+		first  []replica.Event // the lane that overtakes
+		cameMs int64           // the first of them arrived no sooner
 	}
 	ready chan struct{} // holds a token while there are events
 
-	// Of the loop:
-	taken   []replica.Event // from mu.events at one time, and left from next on
+	// The following fields belong to the loop.
+	taken   []replica.Event // taken from mu.events at one time; what is left begins at next
 	next    int
-	takenMs int64 // when the first of them came
+	takenMs int64 // when the first of them arrived
 	costMax int   // of the next step
 
-	// cameMs is of so many of mu.first; what is behind them came no sooner than restMs.
+	// cameMs applies to the first noted events of mu.first; those after them arrived no sooner
+	// than restMs.
 	noted  int
 	restMs int64
 }
@@ -66,20 +67,20 @@ func (b *inbox) put(events ...replica.Event) {
 func (b *inbox) wake() {
 	select {
 	case b.ready <- struct{}{}:
-	default: // the loop knows already
+	default: // the loop has been notified already
 	}
 }
 
 // batch is what one step takes.
 type batch struct {
 	events    []replica.Event
-	arrivedMs int64 // when the first of those came that pass the requests; 0: there is none
-	waitsMs   int64 // when the first of those came that wait for the next step; 0: none
-	aheadMs   int64 // the same, of those that pass the requests
+	arrivedMs int64 // when the first of the overtaking events arrived; 0: there is none
+	waitsMs   int64 // when the first event arrived that waits for the next step; 0: none
+	aheadMs   int64 // the same for the overtaking events
 }
 
-// take returns what passes, then the requests that have waited longest, as many as one step
-// may cost, and one at least if there is any. They are valid until the next call.
+// take returns the overtaking events, then the requests that have waited longest, as many as
+// one step may cost, but at least one if there is any. They are valid until the next call.
 func (b *inbox) take() batch {
 	if b.next == len(b.taken) {
 		clear(b.taken)
@@ -113,15 +114,15 @@ func (b *inbox) take() batch {
 	if b.next < len(b.taken) {
 		out.waitsMs = earliest(out.waitsMs, b.takenMs)
 	}
-	if more || b.next < len(b.taken) { // the token is taken
+	if more || b.next < len(b.taken) { // the token has been taken
 		b.wake()
 	}
 	return out
 }
 
-// took is told how long a step took, and has the next ones take less after one that took an
-// eighth of a tick, and more after one that did not: what an event costs is known afterwards
-// alone, as that of a session's end.
+// took is told how long a step took. The next steps take less after one that took an eighth of
+// a tick, and more after one that did not: the cost of an event, such as the end of a session,
+// is known only afterwards.
 func (b *inbox) took(d, tick time.Duration) {
 	if d >= tick/8 && d > 0 {
 		b.costMax = max(b.costMax/16, 1)
@@ -130,9 +131,8 @@ func (b *inbox) took(d, tick time.Duration) {
 	}
 }
 
-// pass puts what passes before the requests that were taken and are left: as much as a step
-// may cost, or half of that where there are some. It returns how many events that are.
-// Called with mu held.
+// pass inserts overtaking events before the remaining requests: as many as a step may cost, or
+// half of that if there are requests. It returns their number. It is called with mu held.
 func (b *inbox) pass() (n int) {
 	most := b.costMax
 	if b.next < len(b.taken) {
@@ -153,17 +153,17 @@ func (b *inbox) pass() (n int) {
 	if b.mu.first = all[n:]; len(b.mu.first) == 0 {
 		b.mu.first = all[:0]
 	}
-	if b.noted -= n; b.noted <= 0 { // the lane may not be empty for hours
+	if b.noted -= n; b.noted <= 0 { // cameMs is advanced here, because the lane may not be empty for hours
 		b.mu.cameMs, b.restMs, b.noted = max(b.mu.cameMs, b.restMs), b.now(), len(b.mu.first)
 	}
 	return n
 }
 
-// stepCostMax bounds a step: some thousand times what a short request costs.
+// stepCostMax bounds a step: some thousand times the cost of a short request.
 const stepCostMax = 512 << 10
 
-// costOf returns about what an event costs the loop, in bytes of requests: what is
-// decided or applied grows with them, and with the records that a COMMIT stands for.
+// costOf returns the approximate cost of an event for the loop, in bytes of requests: the cost
+// of deciding or applying grows with these bytes, and with the records that a COMMIT covers.
 func costOf(e *replica.Event) int {
 	n := eventBytes*max(1, int(e.Spans)) + len(e.Body) + identityBytes(e.Identities)
 	if e.Message != nil {

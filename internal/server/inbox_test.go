@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// A step takes what has waited longest, no more than it may cost, and says when that came
-// and when the rest did.
+// A step takes the events that have waited longest, no more than it may cost, and reports when
+// those arrived and when the rest did.
 func TestStepTakesNoMoreThanItMayCost(t *testing.T) {
 	nowMs := int64(100)
 	var b inbox
@@ -50,8 +50,8 @@ func TestStepTakesNoMoreThanItMayCost(t *testing.T) {
 	}
 }
 
-// What other servers, the disk, the clock and those who want a session say passes the
-// requests that wait, each kind in its order, and takes half of a step from them.
+// Events from other servers, the disk, the clock and clients that want a session overtake the
+// requests that wait, each kind in its order, and take half of a step from them.
 func TestRequestsAreNotInTheWayOfAllElse(t *testing.T) {
 	const backlog, fits = 10_000, stepCostMax / eventBytes
 	nowMs := int64(100)
@@ -66,7 +66,7 @@ func TestRequestsAreNotInTheWayOfAllElse(t *testing.T) {
 		t.Fatalf("a step takes %d requests, want %d", n, fits)
 	}
 	nowMs = 200
-	b.put(replica.Event{Kind: replica.EventDisconnect, Conn: backlog}) // is no request, and passes none
+	b.put(replica.Event{Kind: replica.EventDisconnect, Conn: backlog}) // is no request, and overtakes none
 	b.put(replica.Event{Kind: replica.EventConnect, Conn: backlog + 1})
 	for i := range backlog {
 		b.put(replica.Event{Kind: replica.EventMessage, Link: 1, Ticket: zab.Ticket(i)})
@@ -97,14 +97,14 @@ func TestRequestsAreNotInTheWayOfAllElse(t *testing.T) {
 	}
 }
 
-// Where more comes than is taken, for hours, it counts when that came which waits now. Otherwise nobody
-// would be silent all the while, and no session would end.
+// If more arrives than is taken, for hours, what counts is when the events that wait now have
+// arrived. Otherwise nobody would be silent all the while, and no session would end.
 func TestServerThatIsAlwaysBehindKnowsByHowMuch(t *testing.T) {
 	const fits, stepMs = stepCostMax / eventBytes, 10
 	nowMs := int64(100)
 	var b inbox
 	b.init(func() int64 { return nowMs })
-	var came []int64 // when each that waits has come
+	var came []int64 // when each waiting event has arrived
 	put := func(n int) {
 		b.put(slices.Repeat([]replica.Event{{Kind: replica.EventMessage, Link: 1}}, n)...)
 		came = append(came, slices.Repeat([]int64{nowMs}, n)...)

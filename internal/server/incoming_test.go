@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestTransactionThatCannotBeReadIsRefused: in the log it would keep this server
-// from ever starting again.
+// TestTransactionThatCannotBeReadIsRefused: in the log it would keep this server from ever
+// starting again.
 func TestTransactionThatCannotBeReadIsRefused(t *testing.T) {
 	good := txn.Append(nil, &zk.TxnHeader{Session: 1, Zxid: 5, Time: 1, Op: zk.OpDelete}, &zk.Txn{Op: zk.OpDelete, Path: "/a"}, zk.Digest{})
 	for _, kind := range []zab.Kind{zab.KindProposal, zab.KindInform, zab.KindInformAndActivate} {
@@ -31,8 +31,9 @@ func TestTransactionThatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// Apache's servers take configurations that are refused here. One that this server acknowledged
-// would come in force by that, and it would go on counting by the one before.
+// Apache's servers accept configurations that are refused here. If this server acknowledged
+// one, it would come into force by that, and this server would continue to count by the one
+// before.
 func TestConfigurationThatCannotBeReadIsNotTaken(t *testing.T) {
 	const version = "\nversion=200000003"
 	texts := map[string]bool{
@@ -56,7 +57,8 @@ func TestConfigurationThatCannotBeReadIsNotTaken(t *testing.T) {
 			}
 		}
 	}
-	// That of a start, which every server has in its file, is not for this server to refuse.
+	// The configuration of a start, which every server has in its file, is not this server's to
+	// refuse.
 	if _, err := readable(&zab.Message{Kind: zab.KindNewLeader, Payload: []byte("server.1=h1:0:3888\nversion=0")}); err != nil {
 		t.Error(err)
 	}

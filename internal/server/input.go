@@ -14,22 +14,22 @@ const (
 	firstMax   = 4 << 10  // longest first frame: a handshake takes 45 bytes
 )
 
-// input is the reading side of a connection. Between reads it keeps only the
-// beginning of a frame that has not come whole.
+// input is the reading side of a connection. Between reads it keeps only the beginning of an
+// incomplete frame.
 type input struct {
 	socket   net.Conn
 	frameMax int             // jute.maxbuffer
 	raw      syscall.RawConn // nil if the socket cannot be polled
-	partial  []byte          // begun, but not whole
+	partial  []byte          // an incomplete frame
 	*reading                 // nil while the connection is idle
 }
 
-// reading is what an input has while the connection has its goroutine.
+// reading is what an input needs only while the connection has its goroutine.
 type reading struct {
-	of    *conn  // that counts what a long request takes; nil: nobody does
-	rest  []byte // of the scratch buffer: still to be handled
-	most  int    // of the next read
-	aside int    // for the next read from a socket that cannot be polled
+	of    *conn  // counts the memory of a long request; nil: it is not counted
+	rest  []byte // the part of the scratch buffer that is still to be handled
+	most  int    // maximum size of the next read
+	aside int    // size of the next read from a socket that cannot be polled
 	poll  func(fd uintptr) bool
 	w     *scratch
 	n     int
@@ -46,15 +46,15 @@ func (in *input) init(c *conn, socket net.Conn, frameMax int) {
 	in.begin(c)
 }
 
-// begin is for a connection that has its goroutine again.
+// begin prepares a connection that has its goroutine again.
 func (in *input) begin(c *conn) {
 	if in.reading == nil {
 		in.reading = &reading{of: c, poll: in.tryRead}
 	}
 }
 
-// first reads the first frame of a connection into memory of its own. What
-// comes after it stays for later.
+// first reads the first frame of a connection into its own memory. What follows it is kept for
+// later.
 func (in *input) first() ([]byte, error) {
 	in.partial = make([]byte, 0, 64)
 	for {
@@ -83,8 +83,8 @@ func (in *input) first() ([]byte, error) {
 	}
 }
 
-// atEnd reports whether the client has closed the connection. Where that cannot be known
-// without reading it is false.
+// atEnd reports whether the client has closed the connection; false if that cannot be known
+// without reading.
 func (in *input) atEnd() bool {
 	if in.raw == nil {
 		return false
@@ -94,18 +94,18 @@ func (in *input) atEnd() bool {
 	return ended
 }
 
-// isEmpty reports whether nothing has come, on a socket that can be polled.
+// isEmpty reports whether nothing has been kept, on a socket that can be polled.
 func (in *input) isEmpty() bool { return in.raw != nil && len(in.partial) == 0 }
 
-// await waits until there is input, or the end, and needs next to nothing for it.
+// await waits until there is input, or the end; it needs next to no memory.
 func (in *input) await() {
 	if in.isEmpty() {
 		_ = in.raw.Read(socketReady)
 	}
 }
 
-// read waits for input, and returns a scratch whose rest holds up to most bytes of it, after
-// what was kept. Only when something has come does it take a scratch.
+// read waits for input, and returns a scratch whose rest has up to most bytes of it, after what
+// was kept. It takes a scratch only when something has arrived.
 func (in *input) read(most int) (*scratch, error) {
 	in.most = most
 	if err := in.gather(); err != nil {
@@ -135,9 +135,9 @@ func (in *input) read(most int) (*scratch, error) {
 	return w, nil
 }
 
-// gather reads a long frame that has begun until it is whole, to where it is
-// kept: to carry it into a scratch and back with every byte that comes would
-// let a slow sender cost any amount of work.
+// gather reads a long frame that has begun directly into the memory where it is kept, until it
+// is complete. If it were copied into a scratch and back with every byte that arrives, a slow
+// sender could cause any amount of work.
 func (in *input) gather() error {
 	gathered := false
 	for len(in.partial) >= wire.PrefixBytes {
@@ -164,13 +164,13 @@ func (in *input) gather() error {
 	return nil
 }
 
-// unfinishedLeast is how many of the longest requests may have begun, however long they may be.
+// unfinishedLeast is how many requests of maximum length may always be unfinished.
 const unfinishedLeast = 16
 
-// begins notes how much memory a long request takes that has begun and not ended, 0 if it has.
-// Many clients may have one, before they have proved anything. Where those of all take too much, the
-// connection goes that has held most for longest, of the host that has: its session stays. Nobody
-// counts for an input of no connection.
+// begins records how much memory an unfinished long request needs, 0 when it is finished. Many
+// clients may have one before they have proved anything. If all of them together need too much,
+// the connection that has held the most for the longest time is closed, on the host for which
+// that is true; its session stays. An input without a connection is not counted.
 func (c *conn) begins(bytes int) {
 	if c == nil {
 		return
@@ -180,7 +180,7 @@ func (c *conn) begins(bytes int) {
 	for all := s.unfinished.hold(c, bytes); all > budget; {
 		worst := s.unfinished.worst(s.monoMs())
 		if worst == nil {
-			return // they have ended meanwhile
+			return // they have been finished meanwhile
 		}
 		all = s.unfinished.hold(worst, 0)
 		s.refused(refusedBegun, worst.remote)
@@ -188,7 +188,7 @@ func (c *conn) begins(bytes int) {
 	}
 }
 
-// readInto waits until something has come; nothing is the end.
+// readInto waits until something has arrived; no bytes means the end.
 func (in *input) readInto(b []byte) (n int, err error) {
 	if in.raw == nil {
 		return in.socket.Read(b)
@@ -207,8 +207,8 @@ func (in *input) readInto(b []byte) (n int, err error) {
 	return n, err
 }
 
-// pending returns a scratch with a frame that came whole after the handshake,
-// or with the length of one that cannot be.
+// pending returns a scratch with a frame that arrived completely after the handshake, or with
+// the length of an invalid one.
 func (in *input) pending() *scratch {
 	if len(in.partial) < wire.PrefixBytes {
 		return nil
@@ -222,8 +222,8 @@ func (in *input) pending() *scratch {
 	return w
 }
 
-// take gets a scratch with space after the kept bytes, which it copies. The
-// space for a long frame grows with what has really come.
+// take returns a scratch that begins with a copy of the kept bytes and has space after them.
+// The space for a long frame grows with what has really arrived.
 func (in *input) take() *scratch {
 	w := scratches.Get().(*scratch)
 	if need := 2 * len(in.partial); need > len(w.buffer) {
@@ -233,7 +233,7 @@ func (in *input) take() *scratch {
 	return w
 }
 
-// tryRead is called when the socket may have input; false waits for more.
+// tryRead is called when the socket may have input; false means to wait for more.
 func (in *input) tryRead(fd uintptr) bool {
 	w := in.take()
 	space := w.buffer[len(in.partial):]
@@ -246,8 +246,8 @@ func (in *input) tryRead(fd uintptr) bool {
 	return true
 }
 
-// readAside reads from a socket that cannot be polled into memory of the connection's
-// own, so that one that waits holds no scratch. The memory grows with what comes at once.
+// readAside reads from a socket that cannot be polled into the connection's own memory, so that
+// a waiting connection holds no scratch. The memory grows with what arrives at once.
 func (in *input) readAside() {
 	in.aside = min(max(in.aside, asideMin), in.most, inputBytes/2)
 	kept := len(in.partial)
@@ -266,10 +266,10 @@ func (in *input) readAside() {
 	in.err = err
 }
 
-// asideMin is what an idle connection that cannot be polled has for its next read.
+// asideMin is the memory of an idle connection that cannot be polled, for its next read.
 const asideMin = 512
 
-// keep stores what was not handled until more comes.
+// keep stores what was not handled until more arrives.
 func (in *input) keep() {
 	in.partial = append(in.partial[:0], in.rest...)
 	if len(in.partial) == 0 && cap(in.partial) > 1024 {
@@ -278,8 +278,8 @@ func (in *input) keep() {
 	in.rest = nil
 }
 
-// drain reads and forgets until the client closes, so that closing our side
-// does not destroy what it has not read yet.
+// drain reads and discards until the client closes, so that closing our side does not destroy
+// what the client has not read yet.
 func (in *input) drain() {
 	io.Copy(io.Discard, in.socket)
 }

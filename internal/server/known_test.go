@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A notification tells a server that was away of the configuration in force and of
-// the next one, in one step: servers of the next one must be found afterwards.
+// A notification tells a server that was away of the configuration in force and of the next
+// one, in one step. Afterwards it must be able to find the servers of the next one.
 func TestOlderConfigurationInForceLeavesTheNewerOneKnown(t *testing.T) {
 	ports := freePorts(t, 2)
 	config := func(version int, more string) *ensemble.Config {

@@ -13,12 +13,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// laggards are the connections whose clients have not taken more than outboxCrowded of
-// what they were sent; or, of Server.unfinished, that have begun a long request and not ended it.
+// laggards are the connections whose clients have more than outboxCrowded left unread of what
+// they were sent. In Server.unfinished they are the connections with an unfinished long
+// request.
 type laggards struct {
 	mu    sync.Mutex
 	all   map[*conn]lag
-	bytes int64 // of all of them
+	bytes int64 // total of all
 }
 
 type lag struct {
@@ -26,7 +27,7 @@ type lag struct {
 	sinceMs int64
 }
 
-// note takes note of what waits for a client.
+// note records how much waits for a client.
 func (l *laggards) note(c *conn, bytes int) {
 	if bytes <= outboxCrowded {
 		bytes = 0
@@ -34,8 +35,8 @@ func (l *laggards) note(c *conn, bytes int) {
 	l.hold(c, bytes)
 }
 
-// hold takes note of what a client has held since it last held nothing, and returns how much all
-// of them hold.
+// hold records how much a client holds, since it last held nothing, and returns the total of
+// all clients.
 func (l *laggards) hold(c *conn, bytes int) (all int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,12 +56,13 @@ func (l *laggards) hold(c *conn, bytes int) (all int64) {
 	return l.bytes
 }
 
-// held is how much a client has held and for how long: one that asks for much and reads it
-// at once has held nothing.
+// held returns how much a client has held multiplied by the time: a client that asks for much
+// and reads it at once has held nothing.
 func (l lag) held(nowMs int64) float64 { return float64(l.bytes) * float64(nowMs-l.sinceMs) }
 
-// worst returns the one that has held most among those of the host that has held most: many
-// connections of one client are not outdone by a single one of another. Nil for none.
+// worst returns the connection that has held the most among those of the host that has held the
+// most; nil for none. So many connections of one client do not look better than a single one of
+// another.
 func (l *laggards) worst(nowMs int64) (worst *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,13 +80,14 @@ func (l *laggards) worst(nowMs int64) (worst *conn) {
 	return worst
 }
 
-// host is what the client's address is counted for where limits are ours.
+// host returns the client's address as it is counted for the server's own limits.
 func (c *conn) host() netip.Addr { return lobby.HostOf(c.remote.Addr(), lobby.NetworkBits) }
 
-// address is what it is counted for where operators set limits by address.
+// address returns the client's address as it is counted for limits that operators set by
+// address.
 func (c *conn) address() netip.Addr { return lobby.HostOf(c.remote.Addr(), c.server.cfg.NetworkBits) }
 
-// hostOf is the host of a connection, the zero address if it has gone.
+// hostOf returns the host of a connection; the zero address if it is gone.
 func (s *Server) hostOf(id session.ConnID) netip.Addr {
 	if c := s.conns.get(id); c != nil {
 		return c.host()
@@ -92,8 +95,8 @@ func (s *Server) hostOf(id session.ConnID) netip.Addr {
 	return netip.Addr{}
 }
 
-// relieve disconnects laggards while all outboxes together are beyond their budget. The
-// caller holds no outbox.
+// relieve disconnects laggards while all outboxes together exceed their budget. The caller
+// holds no lock of an outbox.
 func (s *Server) relieve() {
 	s.relieveWatches()
 	for s.outboxBytes.Load() > s.cfg.OutboxBudget {
@@ -108,9 +111,10 @@ func (s *Server) relieve() {
 	}
 }
 
-// relieveMany is for outboxes of which none is crowded, and which are too much together: the
-// clients that have left most unread, for longest, are disconnected until an eighth of the
-// budget is free, so that it is not soon done again: it looks at every connection.
+// relieveMany handles outboxes that together are too large although none of them is crowded. It
+// disconnects the clients that have left the most unread for the longest time, until an eighth
+// of the budget is free. So it is not soon needed again, which matters because it examines
+// every connection.
 func (s *Server) relieveMany() {
 	s.many.Lock()
 	defer s.many.Unlock()
@@ -139,12 +143,12 @@ func (s *Server) relieveMany() {
 	s.many.againMs = nowMs + relieveAgainMs
 }
 
-// relieveAgainMs is after how long all connections are looked at again if there was nothing
-// more to be had of them: what is in their outboxes was put there now.
+// relieveAgainMs is when all connections may be examined again if there was nothing more to
+// gain: what is in their outboxes has just been put there.
 const relieveAgainMs = 20
 
-// unread is what the client has not taken though it could; nothing if that is still to be
-// seen.
+// unread returns what the client has not read although it could have; nothing if that is not
+// known yet.
 func (o *outbox) unread() lag {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,8 +158,8 @@ func (o *outbox) unread() lag {
 	return lag{len(o.bytes) + o.flying, o.awaitMs}
 }
 
-// relieveWatches disconnects those whose clients watch most, while all watches together
-// take more memory than they may. The caller holds no outbox.
+// relieveWatches disconnects the clients with the most watches while all watches together need
+// more memory than allowed. The caller holds no lock of an outbox.
 func (s *Server) relieveWatches() {
 	watches := s.reader.Watches
 	for s.cfg.WatchBytesMax > 0 && watches.Bytes() > s.cfg.WatchBytesMax {

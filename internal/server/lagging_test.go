@@ -18,8 +18,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Many clients that lag a little are as bad as one that lags a lot: together
-// they must stay within the budget, and what they held is released.
+// Many clients that lag a little are as bad as one that lags a lot: together they must stay
+// within the budget, and what they held is released.
 func TestLaggingClientsTogetherStayWithinTheBudget(t *testing.T) {
 	const budget, lagging = 8 << 20, 12
 	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBudget, c.TickTime = budget, 2*time.Second })
@@ -57,7 +57,7 @@ func TestLaggingClientsTogetherStayWithinTheBudget(t *testing.T) {
 }
 
 // TestMegabytesOfManyClientsStayWithinTheBudget: no connection has more than a megabyte, and
-// all have too much together. One that reads what it is sent stays.
+// together they have too much. A client that reads what it is sent stays.
 func TestMegabytesOfManyClientsStayWithinTheBudget(t *testing.T) {
 	const budget, lagging = 4 << 20, 24
 	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBudget, c.TickTime = budget, 2*time.Second })
@@ -97,7 +97,7 @@ func TestMegabytesOfManyClientsStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// staying counts the connections that are not dropped: those that are go a moment later.
+// staying counts the connections that are not dropped: dropped ones are closed a moment later.
 func staying(s *Server) (n int) {
 	for _, c := range s.conns.all() {
 		if !c.out.isEnded() {
@@ -107,8 +107,8 @@ func staying(s *Server) (n int) {
 	return n
 }
 
-// Clients that read nothing, and say that they are there, must not hold the budget of all
-// for as long as they like: those that do read would be disconnected for it.
+// Clients that read nothing, but send heartbeats, must not hold the budget of all for as long
+// as they like: clients that do read would be disconnected because of them.
 func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.SessionMin, c.SessionMax = 4*time.Second, 4*time.Second })
 	s.closeGrace = 300 * time.Millisecond
@@ -120,7 +120,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	for range 20 {
 		r.Ops = append(r.Ops, zk.Request{Op: zk.OpGetData, Path: "/big"})
 	}
-	lagging.send(create("/small", "", 0), r) // after a write: the connection goes on reading
+	lagging.send(create("/small", "", 0), r) // after a write: the connection continues to read
 	p.socket.Close()
 	awaittest.Until(t, "it is disconnected, and what it had not read is gone", func() bool {
 		lagging.socket.Write(wire.AppendRequest(nil, &zk.Request{Op: zk.OpPing, Xid: -2})) // fails once it is disconnected
@@ -128,12 +128,12 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	})
 }
 
-// The server does not read what a client says while it writes a long reply: that the client
-// takes it, however slowly, is as good as a heartbeat.
+// The server does not read a client's messages while it writes a long reply. As long as the
+// client takes the reply, however slowly, that counts as a heartbeat.
 func TestClientThatReadsSlowlyKeepsItsSession(t *testing.T) { synctest.Test(t, readsSlowly) }
 
 func readsSlowly(t *testing.T) {
-	pipes := &pipeListener{conns: make(chan net.Conn)} // of which nothing is written that is not read
+	pipes := &pipeListener{conns: make(chan net.Conn)} // they accept no bytes that are not read
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.Listener, c.Listen, c.Clock, c.Wall = pipes, bubble.NewNet(0).Listen, bubble.Clock(1), time.Now
 		c.SessionMin, c.SessionMax = 4*time.Second, 4*time.Second
@@ -165,8 +165,8 @@ func readsSlowly(t *testing.T) {
 	}
 }
 
-// The one that has held much for long is disconnected when all together hold too much, not
-// the one that asks for something then.
+// When all together hold too much, the client that has held much for a long time is
+// disconnected, not the one that asks for something at that moment.
 func TestClientThatReadsAtOnceIsNotDisconnectedForThoseThatDoNot(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.OutboxBudget, c.TickTime = 16<<20, 2*time.Second })
 	writer := dial(t, s, nil)
@@ -193,7 +193,7 @@ func TestClientThatReadsAtOnceIsNotDisconnectedForThoseThatDoNot(t *testing.T) {
 }
 
 // Reads that come after a write are answered by the loop if they are short. A list of
-// thousands, asked for by many, would hold up everybody.
+// thousands, requested by many, would hold up everybody.
 func TestLongReadsBehindAWriteAreNotForTheLoop(t *testing.T) {
 	for _, linearizable := range []bool{false, true} {
 		t.Run(fmt.Sprint("linearizable: ", linearizable), func(t *testing.T) {
@@ -227,7 +227,7 @@ func TestLongReadsBehindAWriteAreNotForTheLoop(t *testing.T) {
 			}
 			want := uint64(rounds + 1) // and the handshake
 			if linearizable {
-				want += rounds // it was asked for when their turn comes, once for all of a batch
+				want += rounds // checked when their turn comes, once for all of a batch
 			}
 			s.inspect(func(*replica.Replica) {
 				for _, c := range s.conns.all() {
@@ -240,8 +240,8 @@ func TestLongReadsBehindAWriteAreNotForTheLoop(t *testing.T) {
 	}
 }
 
-// A list is short when it is asked for, and long when its turn comes: the write of another client
-// has made it long. The loop makes some such answers in a step, and no more.
+// A list is short when it is requested, and long when its turn comes: the write of another
+// client has made it long. The loop makes some such answers in a step, and no more.
 func TestAnswerThatBecomesLongEndsItsConnectionAtMost(t *testing.T) {
 	var hold atomic.Bool
 	gate := make(chan struct{})
@@ -320,8 +320,8 @@ func TestLongAnswersAreMadeWithinABudget(t *testing.T) {
 	})
 }
 
-// While a long read waits nobody is told of a change for the watch that it will set: a client that
-// has no answer yet has no watch.
+// While a long read waits, its client is not told of changes for the watch that the read will
+// set: a client without the answer has no watch yet.
 func TestLongReadThatWaitsSetsNoWatch(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.FrameBytesMax = 4 << 20 })
 	p, q := dial(t, s, nil), dial(t, s, nil)
@@ -346,8 +346,8 @@ func TestLongReadThatWaitsSetsNoWatch(t *testing.T) {
 	}
 }
 
-// Half of the processors make long answers, one at least: a client that asks for nothing
-// else leaves the others to those who ask for little.
+// Half of the processors make long answers, at least one: a client that asks for nothing else
+// leaves the others to clients that ask for little.
 func TestLongAnswersLeaveProcessorsToOthers(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p, q := dial(t, s, nil), dial(t, s, nil)
@@ -371,8 +371,7 @@ func TestLongAnswersLeaveProcessorsToOthers(t *testing.T) {
 	}
 }
 
-// Syncs that stand one after the other are moved on together: one portion of input has
-// thousands.
+// Consecutive syncs are moved on together: one portion of input has thousands.
 func TestPipelinedSyncsAreMovedOnTogether(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -389,13 +388,13 @@ func TestPipelinedSyncsAreMovedOnTogether(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 100<<20 { // a move of each behind each takes a gigabyte
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100<<20 { // moving each behind each other one takes a gigabyte
 		t.Errorf("%d MiB were allocated", used>>20)
 	}
 }
 
-// Between the portions of a long list of watches others get their turn: a write that comes
-// while one portion is set waits for that portion, and not for the list.
+// Between the portions of a long list of watches others get their turn: a write that arrives
+// while one portion is set waits for that portion, not for the whole list.
 func TestWritersTakeTheirTurnWhileWatchesAreSet(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -412,8 +411,9 @@ func TestWritersTakeTheirTurnWhileWatchesAreSet(t *testing.T) {
 	}
 }
 
-// turnAfter has the only client send requests, and a writer come while the first of what they
-// look at in a function is locked. It returns what is counted when the writer gets its turn.
+// turnAfter makes the only client send requests, holds them up at the first read in the named
+// function, and lets a writer arrive meanwhile. It returns the count when the writer gets its
+// turn.
 func turnAfter(t *testing.T, s *Server, p *peer, count func() int64, function string, requests ...zk.Request) int64 {
 	t.Helper()
 	out := &s.conns.all()[0].out
@@ -430,7 +430,7 @@ func turnAfter(t *testing.T, s *Server, p *peer, count func() int64, function st
 	return <-counted
 }
 
-// takeTurn does what a write does, and tells what was done before it.
+// takeTurn does what a write does, and reports what was done before it.
 func takeTurn(s *Server, count func() int64, counted chan<- int64) {
 	s.reader.Tree.Lock()
 	n := count()
@@ -493,8 +493,8 @@ func TestLongListOfWatchesIsSetInPortions(t *testing.T) {
 	}
 }
 
-// A host with many connections that hold much together is not outdone by a single one of
-// another.
+// A host with many connections that together hold much is worse than a single connection of
+// another host.
 func TestWorstLaggardIsOfTheWorstHost(t *testing.T) {
 	one, a, b := connFrom("10.0.0.1"), connFrom("10.9.9.9"), connFrom("10.9.9.9")
 	l := laggards{all: map[*conn]lag{one: {bytes: 100}, a: {bytes: 60}, b: {bytes: 70}}}

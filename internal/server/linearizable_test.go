@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A read waits for a sync that was asked for after it came, whatever its client has sent in
-// front of it: also a ping, after so many reads that the connection answers the next by itself.
+// A read waits for a sync that was requested after it arrived, whatever its client has sent
+// before it: even a ping, after so many reads that the connection answers the next by itself.
 func TestNoPingLetsALinearizableReadPass(t *testing.T) {
 	synctest.Test(t, noPingLetsALinearizableReadPass)
 }
@@ -43,7 +43,7 @@ func noPingLetsALinearizableReadPass(t *testing.T) {
 	}
 }
 
-// A read that its connection answers once a sync has come is one packet that was sent.
+// A read that its connection answers after a sync has come counts as one packet sent.
 func TestReadsThatWaitForASyncAreSentOnce(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.LinearizableReads = true })
 	p := dial(t, s, nil)

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A long list is of one moment, also while children come and go and their data change; and what
-// changes after it is told to a client that has asked for that.
+// A long list shows one moment, even while children come and go and their data change. Changes
+// after it are reported to a client that has asked for that.
 func TestLongListsAreOfOneMoment(t *testing.T) {
 	const children, lists = answerLong/128 + 7, 40 // so many are read in portions
 	s := start(t, vfs.NewMem(), nil)

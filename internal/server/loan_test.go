@@ -17,9 +17,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Each client gets its own replies, whole and in order, while the buffers that they gather
-// in go from one connection to the other: some clients read nothing until the server can
-// send them no more, the others go on all the time, and writes come in between.
+// Each client gets its own replies, whole and in order, while the buffers in which they are
+// gathered pass from one connection to another. Some clients read nothing until the server can
+// send them no more, the others continue all the time, and writes come in between.
 func TestRepliesInLoansReachTheirClients(t *testing.T) {
 	const clients, batch = 3, 12 // of each kind
 	s := start(t, vfs.NewMem(), nil)
@@ -65,7 +65,7 @@ func TestRepliesInLoansReachTheirClients(t *testing.T) {
 		slow.Go(func() {
 			for rounds := int64(1); ; rounds++ {
 				p.send(requests...)
-				handled := int64(1 + batch*int(rounds)) // and the one that has made the znode
+				handled := int64(1 + batch*int(rounds)) // and the request that has created the znode
 				awaittest.Until(t, "the server has a batch", func() bool { return c.handledOrWrites(handled) })
 				if c.handledOrWrites(math.MaxInt64) {
 					for range rounds {
@@ -93,15 +93,15 @@ func connOf(s *Server, id zk.SessionID) *conn {
 	return nil
 }
 
-// handledOrWrites reports whether so many requests were received, or replies wait for the
-// client.
+// handledOrWrites reports whether the given number of requests was received, or replies wait
+// for the client.
 func (c *conn) handledOrWrites(received int64) bool {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
 	return c.stats.received >= received || c.out.writing
 }
 
-// What has to wait for a client holds no loan, and what was sent leaves none.
+// Replies that have to wait for a client hold no loan, and sent replies leave none.
 func TestWhatWaitsHoldsNoLoan(t *testing.T) {
 	loan := loans.Get().(*[loanBytes]byte)[:0]
 	rest := unsent(append(loan, "sent and not sent"...), len("sent and "))
@@ -115,7 +115,7 @@ func TestWhatWaitsHoldsNoLoan(t *testing.T) {
 	}
 }
 
-// What a batch of reads allocates does not depend on how many there are.
+// The allocations for a batch of reads do not depend on their number.
 func TestBatchOfReadsAllocatesForItsWriteAlone(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Clock = clock.NewManual(clock.Instant(time.Hour)) }) // its ticks allocate
 	p := dial(t, s, nil)
@@ -164,7 +164,7 @@ func TestBatchOfReadsAllocatesForItsWriteAlone(t *testing.T) {
 			}
 		}
 	}
-	if got := testing.AllocsPerRun(10, batches); got > 50*6 { // four of each write to a socket
+	if got := testing.AllocsPerRun(10, batches); got > 50*6 { // four for each write to a socket
 		t.Errorf("50 batches of 128 reads allocate %v times", got)
 	}
 }

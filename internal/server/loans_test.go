@@ -8,8 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The loop lends to outboxes that outgrow what a quiet connection keeps, and so much in a step
-// that ten thousand of them do not hold as many loans; the next step begins with none.
+// The loop lends buffers to outboxes that outgrow what a quiet connection keeps, and at most so
+// many in a step that ten thousand outboxes do not hold as many loans. The next step begins
+// with none.
 func TestLoopLendsABoundedPartInAStep(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)

@@ -9,9 +9,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// One short request may ask a long ACL very often, or look at very many znodes. Others
-// must not wait for it. It takes some milliseconds, and took minutes when each part went
-// through the whole list: longAtMost is for a busy machine.
+// One short request may check a long ACL very often, or look at very many znodes. Others must
+// not wait for it. It takes some milliseconds, and took minutes when each part went through the
+// whole list: longAtMost is for a busy machine.
 const longAtMost = 10 * time.Second
 
 // longACL is a list of 40,000 addresses, the last of which is that of the tests.
@@ -84,8 +84,8 @@ func TestWatchersOfLongListsKeepNobodyWaiting(t *testing.T) {
 	nobodyWaits(t, stranger, other, r)
 }
 
-// A read that looks at very many znodes is followed by a writer's turn: one that comes while the
-// first of many is made waits for that one alone.
+// A read that looks at very many znodes is followed by a writer's turn: a writer that arrives
+// while the first of many is made waits only for that one.
 func TestWritersTakeTheirTurnBetweenLongReads(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A disk that fills is no reason to end, however little space is taken ahead: a record
-// that is longer waits for space.
+// A disk that fills is no reason to end, however little space is allocated ahead: a longer
+// record waits for space.
 func TestLongRecordWaitsForSpace(t *testing.T) {
 	disk := vfs.NewMem()
 	s, stop := launch(t, disk, func(c *Config) { c.PreallocBytes, c.TickTime = 64<<10, 2*time.Second })
@@ -34,8 +34,8 @@ func TestLongRecordWaitsForSpace(t *testing.T) {
 	}
 }
 
-// Whatever the settings, no record is longer than what a znode may hold: what is read from disk
-// and from a leader is bounded by it.
+// Whatever the settings are, no record is longer than what a znode may hold: that bounds what
+// is read from disk and from a leader.
 func TestARecordFitsIntoAZnode(t *testing.T) {
 	for _, c := range []struct{ frame, extra, want int }{
 		{1 << 20, 0, 2 << 20},

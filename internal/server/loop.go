@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// runLoop owns the replica: it takes what has arrived, steps, stores, sends,
-// wakes.
+// runLoop owns the replica: it takes what has arrived, steps, stores, sends, and wakes
+// connections.
 func (s *Server) runLoop() {
 	out := &delivery{server: s}
 	var quotas quotaLog
@@ -35,7 +35,7 @@ func (s *Server) runLoop() {
 			}
 		}
 		if s.done.Err() != nil {
-			return // nothing leaves after a fatal error (server-H2)
+			return // nothing is sent after a fatal error (server-H2)
 		}
 		behindMs := s.behind.oldest()
 		work := s.inbox.take()
@@ -88,7 +88,7 @@ func (s *Server) runLoop() {
 	}
 }
 
-// earliest returns the earlier of two times, of which zero is none.
+// earliest returns the earlier of two times; zero is none.
 func earliest(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -130,7 +130,7 @@ func (s *Server) remove(batch []replica.Event) {
 	}
 }
 
-// inspect lets f look at what the loop owns; false if the loop has ended.
+// inspect calls f with what the loop owns; false if the loop has ended.
 func (s *Server) inspect(f func(*replica.Replica)) bool {
 	answered := make(chan struct{})
 	select {
@@ -142,12 +142,12 @@ func (s *Server) inspect(f func(*replica.Replica)) bool {
 	}
 }
 
-// delivery carries what the replica tells clients to their outboxes, and
-// remembers which have something to send.
+// delivery puts what the replica tells clients into their outboxes, and remembers which of them
+// have something to send.
 type delivery struct {
 	server *Server
 	dirty  []*conn
-	last   *conn // the connection looked up last
+	last   *conn // the connection that was looked up last
 	events events
 
 	replied int64 // bytes of the replies of this step
@@ -160,7 +160,7 @@ func (d *delivery) conn(id session.ConnID) *conn {
 	return d.last
 }
 
-// wake notes that a connection has something to send.
+// wake records that a connection has something to send.
 func (d *delivery) wake(c *conn) {
 	if !c.woken {
 		c.woken = true
@@ -207,8 +207,8 @@ func (d *delivery) Close(id session.ConnID) {
 	}
 }
 
-// flush has the outboxes written. One connection's is written here, without a
-// detour; several are written side by side, and many by few.
+// flush has the outboxes written. A single connection's outbox is written here directly;
+// several are written concurrently, and many by a few goroutines.
 func (d *delivery) flush() {
 	d.Notified()
 	if d.replied > 0 {
@@ -241,18 +241,19 @@ func (d *delivery) flush() {
 	d.server.lent = 0
 }
 
-// flushTogether is how many outboxes one goroutine writes, of many: none of them waits for a client.
+// flushTogether is how many outboxes one goroutine writes if there are many: none of them waits
+// for a client.
 const flushTogether = 32
 
-// alarm wakes the loop at a time that changes. Mostly it moves on, as with every
-// message of a leader: then the timer is left alone and set again when it has fired.
+// alarm wakes the loop at a time that changes. In most cases it is only postponed, as with
+// every message of a leader: then the timer is left alone, and set again when it has fired.
 type alarm struct {
 	clock clock.Clock
 	timer clock.Timer
 	atMs  int64
 }
 
-// ring is closed when it is time, nil without one.
+// ring returns a channel that is closed when it is time, nil without one.
 func (a *alarm) ring() <-chan struct{} {
 	if a.timer == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// An auth packet or a token of SASL that cannot be read proves nothing, whatever its beginning
-// would prove: as from Apache's server there is no reply, and the connection ends.
+// An auth packet or a SASL token that cannot be decoded proves nothing, whatever its beginning
+// would prove. As with Apache's server there is no reply, and the connection ends.
 func TestProofThatCannotBeReadEndsTheConnection(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	whole := wire.AppendRequest(nil, &zk.Request{Op: zk.OpAuth, Xid: zk.XidAuth, Scheme: "digest", Data: []byte("bob:password")})
@@ -32,8 +32,8 @@ func TestProofThatCannotBeReadEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A multi in which the list of a create is null uses no zxid, and goes to no leader, unlike others
-// that cannot be decoded: a leader of Apache's would stall its ensemble.
+// A multi in which the list of a create is null uses no zxid and is sent to no leader, unlike
+// others that cannot be decoded: a leader of Apache's would stall its ensemble.
 func TestMultiWithANullListIsNotProposed(t *testing.T) {
 	p := dial(t, start(t, vfs.NewMem(), nil), nil)
 	before := create("/a", "", 0)
@@ -48,8 +48,8 @@ func TestMultiWithANullListIsNotProposed(t *testing.T) {
 	}
 }
 
-// ZooKeeper trims the prefix of getEphemerals as Java does, and one that is then blank or the root
-// means all.
+// ZooKeeper trims the prefix of getEphemerals as Java does, and a prefix that is then blank or
+// the root means all.
 func TestBlankPrefixOfEphemeralsIsTheRoot(t *testing.T) {
 	p := dial(t, start(t, vfs.NewMem(), nil), nil)
 	if code, _ := p.do(create("/e", "", zk.Ephemeral)); code != zk.OK {

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/tree"
 )
 
-// replySizes are the sizes of replies, in bytes; all are 0 before the first.
+// replySizes are the sizes of replies, in bytes; all are 0 before the first reply.
 type replySizes struct{ last, least, most int32 }
 
 func (z *replySizes) note(bytes int) {
@@ -19,7 +19,7 @@ func (z *replySizes) note(bytes int) {
 	z.most = max(z.most, n)
 }
 
-// add takes in those of a connection; newer says that its last reply is the last one.
+// add adds the sizes of a connection; newer says that its last reply is the last of all.
 func (z *replySizes) add(o *replySizes, newer bool) {
 	if o.last == 0 {
 		return
@@ -33,7 +33,7 @@ func (z *replySizes) add(o *replySizes, newer bool) {
 	z.most = max(z.most, o.most)
 }
 
-// sizes gives them as a report does: -1 is none.
+// sizes returns them in the form of a report: -1 is none.
 func (z *replySizes) sizes() Sizes {
 	if z.last == 0 {
 		return Sizes{-1, -1, -1}
@@ -41,12 +41,12 @@ func (z *replySizes) sizes() Sizes {
 	return Sizes{int(z.last), int(z.least), int(z.most)}
 }
 
-// connSpacesMax is how many namespaces a connection counts by itself. One that reads from
-// more of them hands its counts over whenever it has so many.
+// connSpacesMax is how many namespaces a connection counts by itself. If it reads from more of
+// them, it hands its counts over whenever it has reached this number.
 const connSpacesMax = 16
 
-// connSpaces are the reads of one connection by namespace, guarded by its out.mu: cores
-// that answer reads of different connections share none of it.
+// connSpaces are the reads of one connection by namespace, guarded by its out.mu: cores that
+// answer reads of different connections share none of it.
 type connSpaces []connSpace
 
 type connSpace struct {
@@ -60,7 +60,7 @@ func (s *connSpace) holds(path string) bool {
 	return len(path) >= n && path[1:n] == s.name && (len(path) == n || path[n] == '/')
 }
 
-// note counts a read. The last namespace comes first, and mostly it is the one.
+// note counts a read. The last namespace comes first in the list, and usually is the right one.
 func (c *connSpaces) note(path string, bytes int, all *namespaces) {
 	if len(*c) > 0 && (*c)[0].holds(path) {
 		(*c)[0].Count++
@@ -88,7 +88,7 @@ func (c *connSpaces) note(path string, bytes int, all *namespaces) {
 	*c = append(*c, connSpace{string([]byte(name)), tally.Named{Count: 1, Sum: int64(bytes)}})
 }
 
-// namespaces are the reads that connections have handed over.
+// namespaces are the counts that connections have handed over.
 type namespaces struct {
 	mu  sync.Mutex
 	now tally.Names
@@ -102,8 +102,8 @@ func (n *namespaces) take(c connSpaces) {
 	}
 }
 
-// handOver adds what a connection that ends has counted to what the server has. Called
-// with out.mu held.
+// handOver adds the counts of a connection that ends to those of the server. It is called with
+// out.mu held.
 func (c *conn) handOver() {
 	s := c.server
 	s.meters.spaces.take(c.spaces)
@@ -132,8 +132,8 @@ func (s *Server) reportConns(out *Meters) {
 	out.ReplyBytes = sizes.sizes()
 }
 
-// readBy are the reads by namespace; each is called for every connection, with its out.mu held.
-// The caller has locked conns.ending for reading.
+// readBy returns the reads by namespace; each is called for every connection, with its out.mu
+// held. The caller has locked conns.ending for reading.
 func (s *Server) readBy(each func(c *conn)) map[string]tally.Named {
 	var reads tally.Names
 	s.meters.spaces.mu.Lock()
@@ -152,8 +152,8 @@ func (s *Server) readBy(each func(c *conn)) map[string]tally.Named {
 	return reads.All()
 }
 
-// Namespaces are the reads that were answered at once, with the bytes of their replies, and
-// the writes that were delivered, with those of path and data, by the first name of the
+// Namespaces returns the reads that were answered at once, with the bytes of their replies, and
+// the writes that were delivered, with the bytes of path and data, by the first name of the
 // path. Like Status it waits until Run is running.
 func (s *Server) Namespaces() (read, written map[string]tally.Named) {
 	s.conns.ending.RLock()
@@ -163,7 +163,7 @@ func (s *Server) Namespaces() (read, written map[string]tally.Named) {
 	return read, written
 }
 
-// resetReplies begins the sizes of replies again.
+// resetReplies resets the sizes of replies.
 func (s *Server) resetReplies() {
 	s.meters.repliesMu.Lock()
 	s.meters.replies = replySizes{}
@@ -175,15 +175,15 @@ func (s *Server) resetReplies() {
 	}
 }
 
-// quotasMax and quotasBytesMax are how many limited paths a report looks at, and how long
-// they are: the loop makes it, and clients make the quotas.
+// quotasMax and quotasBytesMax bound the number and the total length of the limited paths that
+// a report includes: the loop makes the report, and clients create the quotas.
 const (
 	quotasMax      = 10_000
 	quotasBytesMax = 4 << 20
 )
 
-// quotas adds up the quotas of each namespace, of so many of them. A hard limit counts before
-// a soft one.
+// quotas adds up the quotas of each namespace, within these bounds. A hard limit takes
+// precedence over a soft one.
 func quotas(t *tree.Tree) map[string]Quota {
 	all := map[string]Quota{}
 	seen, bytes := 0, 0
@@ -211,7 +211,7 @@ func quotas(t *tree.Tree) map[string]Quota {
 	return all
 }
 
-// plus adds a limit to others, where -1 is none.
+// plus adds a limit to the sum of others; -1 is none.
 func plus(sum, soft, hard int64) int64 {
 	limit := hard
 	if limit < 0 {

@@ -23,7 +23,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// must does a request that is answered with a code.
+// must sends a request and checks the code of its answer.
 func (p *peer) must(code zk.Code, r zk.Request) {
 	p.t.Helper()
 	if got, _ := p.do(r); got != code {
@@ -31,7 +31,7 @@ func (p *peer) must(code zk.Code, r zk.Request) {
 	}
 }
 
-// Two clients watch the same four changes, and a third waits for nothing.
+// Two clients watch the same four changes, and a third watches nothing.
 func TestMetersCountWhoIsToldOfAChange(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	a, b := dial(t, s, nil), dial(t, s, nil)
@@ -81,7 +81,7 @@ func TestMetersCountByTheFirstNameOfThePath(t *testing.T) {
 	other.must(zk.ErrNoNode, zk.Request{Op: zk.OpGetData, Path: "/gone"})
 	other.socket.Close()
 	awaittest.Until(t, "the other connection is gone", func() bool { return len(s.conns.all()) == 1 })
-	s.inspect(func(*replica.Replica) {}) // and has handed its counts over, at the end of the loop's step
+	s.inspect(func(*replica.Replica) {}) // it has passed on its counts, at the end of the loop's step
 	m := s.Meters()
 	if n := m.ReadBy["gone"].Count; n != 1 {
 		t.Errorf("a connection that has ended has handed over %d reads", n)
@@ -125,7 +125,7 @@ func TestMetersTellOfQuotas(t *testing.T) {
 	}
 }
 
-// A report of quotas is made by the loop, and everybody may make znodes below
+// A report of quotas is made by the loop, and everybody may create znodes below
 // /zookeeper/quota.
 func TestMetersLookAtSoManyQuotas(t *testing.T) {
 	const n = 300_000
@@ -151,7 +151,7 @@ func TestMetersLookAtSoManyQuotas(t *testing.T) {
 	if sum != quotasMax*7 || len(all) != tally.NamesMax+1 || all[tally.Rest].CountMax != 7*(quotasMax-tally.NamesMax) {
 		t.Fatalf("limits of %d znodes under %d names, %+v of the rest", sum, len(all), all[tally.Rest])
 	}
-	// A list of all of them would take more than this; that it is not made is what counts.
+	// A list of all of them would take more than this; the point is that it is not made.
 	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > n*uint64(unsafe.Sizeof("")) {
 		t.Errorf("a look at %d quotas takes %d bytes of memory", n, bytes)
 	}
@@ -176,7 +176,7 @@ func TestMetersKeepTheSizesOfReplies(t *testing.T) {
 	s.ResetConnStats() // crst
 	p.socket.Close()
 	awaittest.Until(t, "the connection is gone", func() bool { return len(s.conns.all()) == 0 })
-	s.inspect(func(*replica.Replica) {}) // and has handed its counts over, at the end of the loop's step
+	s.inspect(func(*replica.Replica) {}) // it has passed on its counts, at the end of the loop's step
 	if got := s.Meters().ReplyBytes; got.Max != sizes[0] || got.Min != sizes[1] {
 		t.Errorf("after the connection: %v, expected %v", got, want)
 	}
@@ -238,8 +238,8 @@ func TestMetersCountHowConnectionsBeginAndEnd(t *testing.T) {
 	}
 }
 
-// What was sent, and answered, only grows, also while connections end: a monitor takes a sum
-// that falls for a new start.
+// The counts of sent and answered requests only grow, even while connections end: a monitoring
+// system takes a sum that falls for a restart.
 func TestSumsGrowWhileConnectionsEnd(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	dial(t, s, nil).must(zk.OK, create("/read", "", 0))
@@ -301,7 +301,7 @@ func TestMetersTellRemoteClientsFromLocalOnes(t *testing.T) {
 	}
 }
 
-// The shortcut for the last namespace must find what the long way finds.
+// The shortcut for the last namespace must find what the full search finds.
 func TestReadsAreCountedByTheWholeFirstName(t *testing.T) {
 	var c connSpaces
 	var all namespaces
@@ -318,8 +318,7 @@ func TestReadsAreCountedByTheWholeFirstName(t *testing.T) {
 	}
 }
 
-// What is counted by name stays for ever, and clients choose the names: those that are not
-// there, too.
+// Counts by name stay forever, and clients choose the names, including names that do not exist.
 func TestMetersKeepNoNamesThatAreLongOrNoText(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -356,7 +355,7 @@ func TestMetersKeepNoNamesThatAreLongOrNoText(t *testing.T) {
 	}
 }
 
-// A write is on its way to the disk when its client goes.
+// A write is on its way to the disk when its client disconnects.
 func TestMetersCountAnswersThatNobodyTakes(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -385,7 +384,8 @@ func TestMetersCountAnswersThatNobodyTakes(t *testing.T) {
 	}
 }
 
-// What a client has pipelined behind the end of its outbox is read, and nobody takes it.
+// Requests that a client has pipelined behind the end of its outbox are read, and nobody takes
+// the answers.
 func TestMetersCountReadsThatNobodyTakes(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -417,7 +417,7 @@ func TestMetersTellHowTheStartWentOn(t *testing.T) {
 	}
 }
 
-// One that is closed for it may be found again before the loop has forgotten it.
+// A connection that is closed for that may be found again before the loop has forgotten it.
 func TestAConnectionWithoutASessionIsCountedOnce(t *testing.T) {
 	s := &Server{cfg: Default()}
 	s.conns.init()

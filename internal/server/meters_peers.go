@@ -11,21 +11,21 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// progress is how far a server has come with finding its place, and the learners that it
-// synchronizes. The loop owns it.
+// progress records how far a server has come in finding its role, and which learners it is
+// synchronizing. The loop owns it.
 type progress struct {
 	begun     bool
-	elections int64 // decided
+	elections int64 // elections decided
 	looking   bool
 	lookingMs int64 // since when
 	syncing   bool
-	syncMs    int64 // since when the leader's history comes
+	syncMs    int64 // since when it has been receiving the leader's history
 
-	learners map[zab.LinkID]zab.Kind // that are being synchronized: KindSnap or KindDiff
+	learners map[zab.LinkID]zab.Kind // learners that are being synchronized: KindSnap or KindDiff
 }
 
-// noteProgress measures elections and the synchronization of this server, in the steps of
-// the loop: one that takes no longer than a step counts as 0.
+// noteProgress measures elections and the synchronization of this server, in steps of the loop:
+// one that begins and ends in the same step counts as 0.
 func (m *meters) noteProgress(state zab.State, phase zab.Phase, elections, nowMs int64) {
 	w := &m.way
 	if !w.begun {
@@ -60,8 +60,8 @@ func (m *meters) noteProgress(state zab.State, phase zab.Phase, elections, nowMs
 	}
 }
 
-// noteSent looks at what a leader sends a learner: how it is synchronized, and that it
-// serves its clients from here on. The loop calls it.
+// noteSent examines what a leader sends to a learner: how the learner is synchronized, and that
+// it may now serve its clients. The loop calls it.
 func (m *meters) noteSent(link zab.LinkID, kind zab.Kind) {
 	switch kind {
 	case zab.KindSnap:
@@ -83,7 +83,7 @@ func (m *meters) beginSync(link zab.LinkID, kind zab.Kind) {
 	m.noteUnderWay(kind)
 }
 
-// endSync forgets a learner, if it is being synchronized.
+// endSync forgets a learner if it is being synchronized.
 func (m *meters) endSync(link zab.LinkID) {
 	kind, there := m.way.learners[link]
 	if there {
@@ -106,10 +106,10 @@ func (m *meters) noteUnderWay(kind zab.Kind) {
 	}
 }
 
-// received is what is measured of messages from other servers, where they arrive.
+// received measures messages from other servers where they arrive.
 type received struct {
-	leader    atomic.Uint64 // the link of the leader with which this server is in step
-	_         [56]byte      // what follows is written with each portion of messages, by another core than the loop's
+	leader    atomic.Uint64 // the link of the leader with which this server is synchronized
+	_         [56]byte      // padding: what follows is written with each portion of messages, by another core than the loop's
 	proposals atomic.Int64
 	commits   atomic.Int64
 	delays    distribution // of proposals, in milliseconds
@@ -123,21 +123,21 @@ type received struct {
 	links sync.Map // zab.LinkID -> *linkReceived
 }
 
-// timedEvery is how many proposals there are for each whose acks are timed, and timedMax
-// how many of those may be on their way: an ack of what is older is not timed.
+// timedEvery is how many proposals there are for each one whose acks are timed, and timedMax is
+// how many of those are remembered: the ack of an older one is not timed.
 const (
 	timedEvery = 8
 	timedMax   = 4096
 )
 
-// proposalTimes are when the last proposals were made whose acks are timed.
+// proposalTimes records when the latest proposals were made whose acks are timed.
 type proposalTimes struct {
-	slots atomic.Pointer[[timedMax]proposalTime] // from the first on
+	slots atomic.Pointer[[timedMax]proposalTime] // nil until the first one
 }
 
 type proposalTime struct{ zxid, ms atomic.Int64 }
 
-// propose remembers a proposal. The loop calls it.
+// propose records a proposal. The loop calls it.
 func (t *proposalTimes) propose(zxid zk.Zxid, nowMs int64) {
 	if zxid%timedEvery != 0 {
 		return
@@ -153,7 +153,7 @@ func (t *proposalTimes) propose(zxid zk.Zxid, nowMs int64) {
 	slot.zxid.Store(int64(zxid))
 }
 
-// madeMs returns when a proposal was made, false if it is not timed.
+// madeMs returns when a proposal was made; false if it is not timed.
 func (t *proposalTimes) madeMs(zxid zk.Zxid) (int64, bool) {
 	slots := t.slots.Load()
 	if slots == nil || zxid <= 0 || zxid%timedEvery != 0 {
@@ -165,7 +165,7 @@ func (t *proposalTimes) madeMs(zxid zk.Zxid) (int64, bool) {
 	}
 	ms := slot.ms.Load()
 	if slot.zxid.Load() != int64(zxid) {
-		return 0, false // it was taken for another one meanwhile
+		return 0, false // the slot was used for another one meanwhile
 	}
 	return ms, true
 }
@@ -173,19 +173,19 @@ func (t *proposalTimes) madeMs(zxid zk.Zxid) (int64, bool) {
 // portion is what arrived together on a link.
 type portion struct {
 	link               *linkReceived
-	inStep             bool  // with the leader that it came from
-	wallMs, monoMs     int64 // when it arrived, 0 before anybody asks
+	inStep             bool  // this server is synchronized with the leader that it came from
+	wallMs, monoMs     int64 // when it arrived, 0 until that is needed
 	proposals, commits int64
 	delays             run
 }
 
-// linkReceived is what is known of a link, whose messages come one after the other.
+// linkReceived is what is known about a link, whose messages come one after another.
 type linkReceived struct {
-	last zk.Zxid       // of the last ACK or COMMIT
-	acks *distribution // of the server that it is of; nil before that is known
+	last zk.Zxid       // zxid of the last ACK or COMMIT
+	acks *distribution // of the server at the other end; nil until that is known
 }
 
-// linkOf returns what is known of a link.
+// linkOf returns what is known about a link.
 func (r *received) linkOf(link zab.LinkID) *linkReceived {
 	if l, ok := r.links.Load(link); ok {
 		return l.(*linkReceived)
@@ -194,8 +194,8 @@ func (r *received) linkOf(link zab.LinkID) *linkReceived {
 	return l.(*linkReceived)
 }
 
-// spans is for how many records an ACK or a COMMIT stands: on a cumulative link (zab.Hello) for
-// those before it as well. The first of an epoch counts as one.
+// spans returns how many records an ACK or a COMMIT covers: on a cumulative link (zab.Hello)
+// also those before it. The first one of an epoch counts as one.
 func (l *linkReceived) spans(m *zab.Message) int64 {
 	last := l.last
 	l.last = m.Zxid
@@ -205,15 +205,15 @@ func (l *linkReceived) spans(m *zab.Message) int64 {
 	return int64(m.Zxid - last)
 }
 
-// arrived measures one message; timeMs is when its transaction was decided. It returns for how
-// many records the message stands.
+// arrived measures one message; timeMs is when its transaction was decided. It returns how many
+// records the message covers.
 func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int64) (records int64) {
 	s := p.server
 	records = 1
 	switch m.Kind {
 	case zab.KindProposal:
 		if !of.inStep {
-			return 1 // history, which is as old as it is
+			return 1 // part of the history, whose age means nothing
 		}
 		of.proposals++
 		if of.wallMs == 0 {
@@ -228,7 +228,7 @@ func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int
 			of.commits += records
 		}
 	case zab.KindUpToDate:
-		of.link.last = 0 // what came by SNAP is not committed by what follows
+		of.link.last = 0 // what came by SNAP is not included in the next COMMIT
 		of.inStep = true
 		s.received.leader.Store(uint64(link))
 	case zab.KindAck:
@@ -240,12 +240,13 @@ func (p *peers) arrived(of *portion, link zab.LinkID, m *zab.Message, timeMs int
 	return records
 }
 
-// timeAcks notes how long ago those proposals were made that are timed, of so many up to zxid.
+// timeAcks records how long ago the timed proposals were made, among the given number of
+// records up to zxid.
 func (p *peers) timeAcks(of *portion, zxid zk.Zxid, records int64) {
 	if of.link.acks == nil {
 		return
 	}
-	records = min(records, timedEvery*timedMax) // what is further back is not timed, and anybody may say that it is acknowledged
+	records = min(records, timedEvery*timedMax) // earlier ones are not timed, and any server may claim to acknowledge any number
 	for z := zxid - zxid%timedEvery; z > zxid-zk.Zxid(records); z -= timedEvery {
 		madeMs, timed := p.server.received.sent.madeMs(z)
 		if !timed {
@@ -258,8 +259,8 @@ func (p *peers) timeAcks(of *portion, zxid zk.Zxid, records int64) {
 	}
 }
 
-// introduced finds the acks of the server that a link is of. A server of no configuration
-// has none: its acks do not count either.
+// introduced finds the acks of the server at the other end of a link. A server of no
+// configuration has none, because its acks do not count either.
 func (p *peers) introduced(link *linkReceived, id quorum.ID) {
 	if p.known.Load().line(id) == nil {
 		return
@@ -300,7 +301,7 @@ func (r *received) report(out *Meters) {
 	}
 }
 
-// timed reports whether the time until a record is durable is measured: that of one whose
+// timed reports whether to measure the time until a record is durable: only for a server whose
 // ack counts. The loop calls it.
 func timed(r *replica.Replica) bool {
 	return r.Config() != nil && r.Serving() && r.Peer().State() != zab.Observing

@@ -18,7 +18,8 @@ func newReceiver() *peers {
 	return &peers{server: s}
 }
 
-// arrive has messages of one kind arrive on a link, and returns for how many records each stands.
+// arrive makes messages of one kind arrive on a link, and returns the number of records for
+// which each stands.
 func (p *peers) arrive(of *portion, kind zab.Kind, zxids ...zk.Zxid) (spans []int64) {
 	for _, z := range zxids {
 		spans = append(spans, p.arrived(of, 7, &zab.Message{Kind: kind, Zxid: z}, 0))
@@ -26,15 +27,15 @@ func (p *peers) arrive(of *portion, kind zab.Kind, zxids ...zk.Zxid) (spans []in
 	return spans
 }
 
-// A commit counts for all transactions that it commits, whatever the link; those of the history
-// that a server is sent do not count, and neither does what came by SNAP.
+// A commit counts for all transactions that it commits, whatever the link is. Those of the
+// history that a server is sent do not count, and neither does a state that came by SNAP.
 func TestCommitsAreCountedByTransaction(t *testing.T) {
 	p, z := newReceiver(), zk.MakeZxid
 	of := portion{inStep: true, link: new(linkReceived)}
 	p.arrive(&of, zab.KindCommit, z(1, 1), z(1, 2), z(1, 40))
 	p.arrive(&of, zab.KindCommitAndActivate, z(1, 41))
 	p.arrive(&of, zab.KindCommit, z(1, 43))
-	p.arrive(&of, zab.KindCommit, z(2, 1), z(2, 5)) // of another leader
+	p.arrive(&of, zab.KindCommit, z(2, 1), z(2, 5)) // from another leader
 	if of.commits != 43+5 {
 		t.Errorf("%d transactions", of.commits)
 	}
@@ -66,8 +67,9 @@ func TestAcksAreTimedByProposal(t *testing.T) {
 	}
 }
 
-// Anybody who reaches the port for learners may say that all of an epoch is acknowledged, as often as it likes: two
-// thousand times in a segment. That costs no more than to look at the proposals that are timed.
+// Anybody who reaches the port for learners may claim that a whole epoch is acknowledged, as
+// often as it likes: two thousand times in a segment. That costs no more than a look at the
+// proposals that are timed.
 func TestAcksOfWhatWasNeverProposedCostLittle(t *testing.T) {
 	p := newReceiver()
 	of := portion{link: &linkReceived{acks: new(distribution)}}
@@ -86,8 +88,8 @@ func TestAcksOfWhatWasNeverProposedCostLittle(t *testing.T) {
 	}
 }
 
-// A step takes about as many records as it would if each had a message of its own, and after a long
-// step one message.
+// A step takes about as many records as if each had a message of its own; after a long step it
+// takes one message.
 func TestStepCountsTheRecordsOfAMessage(t *testing.T) {
 	taken := func(b *inbox) (records int) {
 		for _, e := range b.take().events {

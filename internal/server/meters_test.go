@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestMetersCountEachRequestOnceAndItsBytes plays a write, three reads, and a write that a
-// watch is told of.
+// TestMetersCountEachRequestOnceAndItsBytes makes a write, three reads, and a write that fires
+// a watch.
 func TestMetersCountEachRequestOnceAndItsBytes(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)
@@ -47,7 +47,7 @@ func TestTimeWithoutServiceIsMeasuredFromLossToService(t *testing.T) {
 	var m meters
 	m.noteRole(ModeLooking, ModeFollower, 5000) // the start
 	m.noteRole(ModeFollower, ModeLooking, 6000)
-	m.noteRole(ModeLooking, ModeReadOnly, 6100) // readers alone
+	m.noteRole(ModeLooking, ModeReadOnly, 6100) // only readers are served
 	m.noteRole(ModeReadOnly, ModeLooking, 6200)
 	m.noteRole(ModeLooking, ModeLeader, 6300)
 	m.noteRole(ModeLeader, ModeLooking, 7000)
@@ -68,7 +68,7 @@ func TestLearnersThatAreSynchronizedAreCountedByKind(t *testing.T) {
 	m.noteSent(4, zab.KindTrunc)
 	m.noteSent(1, zab.KindProposal)
 	m.noteSent(1, zab.KindUpToDate)
-	m.noteSent(1, zab.KindUpToDate) // it is over already
+	m.noteSent(1, zab.KindUpToDate) // the synchronization is over already
 	m.endSync(2)                    // its link ends
 	m.endSync(3)
 	if snaps, diffs := m.snaps.Load(), m.diffs.Load(); snaps != 2 || diffs != 2 {

@@ -31,7 +31,7 @@ func freePorts(t *testing.T, n int) []int {
 	return ports
 }
 
-// twoServers is an ensemble of two with these ports, of the quorum and of the election.
+// twoServers is an ensemble of two with these ports, for the quorum and for the election.
 func twoServers(t *testing.T, ports ...any) *ensemble.Config {
 	t.Helper()
 	c, err := ensemble.Parse(fmt.Sprintf("server.1=127.0.0.1:%d:%d\nserver.2=127.0.0.1:%d:%d\n", ports...))
@@ -85,8 +85,8 @@ func TestReconfigProposedAndCommittedInOneStepMovesThePorts(t *testing.T) {
 	awaittest.Until(t, "nobody listens on the old ports", func() bool { return !answers(ports[0]) && !answers(ports[1]) })
 }
 
-// The others know, or do not know yet, that a proposed configuration is in force: a server
-// listens where either of them has it (review 25, F5).
+// The others may or may not know yet that a proposed configuration is in force: a server
+// listens where either of the two configurations has it (review 25, F5).
 func TestServerListensByBothConfigurationsUntilAProposalIsDecided(t *testing.T) {
 	ports := freePorts(t, 4)
 	before, next := twoServers(t, ports[0], ports[1], 1, 2), twoServers(t, ports[2], ports[3], 1, 2).WithVersion(1)
@@ -102,8 +102,8 @@ func TestServerListensByBothConfigurationsUntilAProposalIsDecided(t *testing.T) 
 	awaittest.Until(t, "nobody listens on the old ports", func() bool { return !answers(ports[0]) && !answers(ports[1]) })
 }
 
-// A host gets another name of the same address and one of its two ports another number, in
-// one reconfig; then the two ports change places (review 25, F2).
+// In one reconfig a host gets another name of the same address, and one of its two ports
+// another number; then the two ports are exchanged (review 25, F2).
 func TestReconfigOfNamesAndPortsLeavesNoPortClosed(t *testing.T) {
 	ports := freePorts(t, 3)
 	config := func(host string, quorumPort, electionPort int) *ensemble.Config {
@@ -152,7 +152,8 @@ func TestReconfigOpensFurtherAddresses(t *testing.T) {
 	}
 }
 
-// The clients' port was in zoo.cfg, and a reconfig is the first to name another (review 25, F6).
+// The clients' port was in zoo.cfg, and a reconfig is the first to name another one (review 25,
+// F6).
 func TestFirstReconfigThatNamesAClientPortMovesIt(t *testing.T) {
 	ports := freePorts(t, 6)
 	s := start(t, vfs.NewMem(), func(c *Config) {
@@ -186,8 +187,8 @@ func TestFirstReconfigThatNamesAClientPortMovesIt(t *testing.T) {
 	listens(t, "the port is free", ports[4])
 }
 
-// A reconfig may give a server its first port for TLS: it opens where the files of TLS were
-// read, and never as one in clear text.
+// A reconfig may give a server its first port for TLS: the port opens if the files for TLS were
+// read, and never as a port in clear text.
 func TestReconfigOpensAPortForTLS(t *testing.T) {
 	for _, has := range []bool{true, false} {
 		ports := freePorts(t, 4)
@@ -230,9 +231,9 @@ func TestReconfigOpensAPortForTLS(t *testing.T) {
 	}
 }
 
-// A server that was taken out is taken in again, with other ports. Others know it by the
-// proposed configuration alone until that is in force, and it may have what no other has:
-// it listens there as soon as it knows of the proposal.
+// A server that was taken out is added again, with other ports. Until the proposed
+// configuration is in force, others know the server from it alone, and the server may have what
+// no other has: it listens there as soon as it knows of the proposal.
 func TestServerThatIsTakenInListensWhereItIsLookedFor(t *testing.T) {
 	ports := freePorts(t, 9)
 	in := func(version int64, clients, quorumPort, electionPort int) *ensemble.Config {
@@ -264,8 +265,8 @@ func TestServerThatIsTakenInListensWhereItIsLookedFor(t *testing.T) {
 	step("in force", &replica.Ensembles{InForce: in(5, ports[3], ports[4], ports[5])}, ports[3:6], []int{ports[0], ports[7], ports[8]})
 }
 
-// What reads from other servers may wait for the loop, which moves the ports: the loop
-// must not wait for it in turn.
+// Goroutines that read from other servers may wait for the loop, which moves the ports: the
+// loop must not wait for them in turn.
 func TestReconfigMovesThePortsWhileOtherServersWaitForTheLoop(t *testing.T) {
 	ports := freePorts(t, 6)
 	config := func(quorumPort, electionPort int) *ensemble.Config {

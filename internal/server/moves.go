@@ -7,14 +7,14 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// incoming is a snapshot that is read from a link. Now and then it notifies the loop that it
-// moves: it may take much longer than a leader may be silent. Of what is sent,
-// peernet tells (peers.Moves).
+// incoming is a snapshot that is being read from a link. From time to time it notifies the loop
+// of its progress, because it may take much longer than a leader may be silent. For snapshots
+// that are sent, peernet does that (peers.Moves).
 type incoming struct {
 	in     io.Reader
 	server *Server
 	link   zab.LinkID
-	atMs   int64 // when the loop was notified last
+	atMs   int64 // when the loop was last notified
 }
 
 func (i *incoming) Read(b []byte) (int, error) {

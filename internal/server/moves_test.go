@@ -26,7 +26,7 @@ func TestSnapshotThatMovesIsNoted(t *testing.T) {
 			found++
 		}
 	}
-	if steps != 10 { // half a tick is between two notes
+	if steps != 10 { // at least half a tick passes between two notes
 		t.Errorf("it is noted twice within %d ms", steps)
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
-// oracleAsks is how often in a tick the oracle is asked.
+// oracleAsks is how often per tick the oracle is asked.
 const oracleAsks = 4
 
-// askOracle asks whether this server may go on without the other one, until the server ends.
-// An oracle that does not answer within a tick permits nothing, until it answers: what it said
-// before has ended by then, also where this process was paused meanwhile.
+// askOracle asks whether this server may go on without the other one, until the server ends. If
+// the oracle does not answer within a tick, nothing is permitted until it answers: an earlier
+// permission has ended by then, even if this process was paused meanwhile.
 func (p *peers) askOracle() {
 	s, permits := p.server, false
 	var askedMs int64
@@ -24,7 +24,7 @@ func (p *peers) askOracle() {
 		if said != permits {
 			permits = said
 			s.cfg.Logger.Warn("the answer of the oracle has changed", "alone", permits)
-			s.inbox.put(replica.Event{Kind: replica.EventTick}) // the step looks at it
+			s.inbox.put(replica.Event{Kind: replica.EventTick}) // the step then checks the permission
 		}
 	}
 	for again := true; again; again = s.pause(max(s.cfg.TickTime/oracleAsks, time.Millisecond)) {

@@ -12,7 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// pairUnderOracle starts two servers in a bubble, each with an oracle of its own, and returns who leads.
+// pairUnderOracle starts two servers in a bubble, each with an oracle of its own, and returns
+// who leads.
 func pairUnderOracle(t *testing.T, oracles map[quorum.ID]func() bool) (all map[quorum.ID]*Server, ends map[quorum.ID]func() error, net *bubble.Net, leader quorum.ID) {
 	t.Helper()
 	all, ends, net = wired(t, 2, func(c *Config) { c.Oracle, c.InitLimit, c.SyncLimit = oracles[c.ID], 20, 5 })

@@ -10,32 +10,32 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// outbox holds what a connection is to be sent, as bytes, in order (server-H3). The
-// loop and the connection's own goroutine put things in; whichever finds it
-// not being written writes it.
+// outbox holds what a connection has to be sent, as bytes, in order (server-H3). The loop and
+// the connection's own goroutine add to it; whichever of them finds that nobody is writing it
+// writes it.
 type outbox struct {
 	mu      sync.Mutex
 	bytes   []byte
 	conn    *conn
-	flying  int   // bytes with the writer
-	counted int   // bytes in the total of all outboxes
-	awaitMs int64 // since when the client has not taken what the writer has; 0 is not known
+	flying  int   // bytes that the writer has
+	counted int   // bytes included in the total of all outboxes
+	awaitMs int64 // since when the client has not accepted what the writer has; 0 is not known
 	writing bool
-	ended   bool // nothing more is taken; the socket closes when all is sent
-	over    bool // the limit was passed: the connection is to be closed
+	ended   bool // nothing more is added; the socket closes when everything is sent
+	over    bool // the limit was exceeded: the connection must be closed
 	lags    bool // it is among the laggards
-	out     bool // of the total, and of the laggards, for good
+	out     bool // permanently removed from the total and from the laggards
 }
 
-// count keeps the total of all outboxes, which may lack up to countStep bytes of each: all
-// cores count in it. Called with mu held.
+// count updates the total of all outboxes, which may lack up to countStep bytes of each,
+// because all cores use it. It is called with mu held.
 func (o *outbox) count() {
 	if bytes := len(o.bytes) + o.flying; !o.out && (bytes < o.counted || bytes > o.counted+countStep) {
 		o.hold(bytes)
 	}
 }
 
-// countStep is how many bytes an outbox takes before the total learns of them.
+// countStep is how many bytes an outbox may grow before the total is updated.
 const countStep = 1 << 10
 
 func (o *outbox) hold(bytes int) {
@@ -48,8 +48,8 @@ func (o *outbox) hold(bytes int) {
 	}
 }
 
-// leave takes the outbox of a connection that ends out of the total: a writer may still
-// be at its end. Called with mu held.
+// leave removes the outbox of a connection that ends from the total: a writer may still be
+// active. It is called with mu held.
 func (o *outbox) leave() {
 	o.hold(0)
 	o.out = true
@@ -69,26 +69,27 @@ func (o *outbox) isOver() bool {
 	return o.over
 }
 
-// outboxKeep is the buffer a quiet connection may keep.
+// outboxKeep is the maximum buffer that a quiet connection may keep.
 const outboxKeep = 1 << 10
 
-// loanBytes is the size of a loan: a buffer in which the replies to one batch of reads
-// gather. It goes back when they are sent, or have to wait for the client: one that does
-// not read holds none.
+// loanBytes is the size of a loan: a buffer in which the replies to one batch of reads gather.
+// It is returned when they are sent, or when they have to wait for the client, so a client that
+// does not read holds none.
 const loanBytes = 16 << 10
 
 var loans = sync.Pool{New: func() any { return new([loanBytes]byte) }}
 
-// borrow gives the outbox a loan, if it is empty and is written soon. Called with mu held.
+// borrow gives the outbox a loan, if it is empty and will be written soon. It is called with mu
+// held.
 func (o *outbox) borrow() {
 	if cap(o.bytes) < loanBytes && len(o.bytes) == 0 && !o.writing && o.conn.input.raw != nil {
 		o.bytes = loans.Get().(*[loanBytes]byte)[:0]
 	}
 }
 
-// lend gives an outbox in which replies of the loop gather a loan, once they are more than
-// a quiet connection keeps. Called with mu held, by the loop: what it lends in a step is
-// written at its end.
+// lend gives a loan to an outbox in which replies of the loop gather, once they are larger than
+// what a quiet connection keeps. The loop calls it, with mu held: what it lends in a step is
+// written at the end of the step.
 func (o *outbox) lend() {
 	s := o.conn.server
 	if len(o.bytes) < outboxKeep/2 || cap(o.bytes) >= loanBytes || o.writing || o.conn.input.raw == nil || s.lent == lentMax {
@@ -98,17 +99,17 @@ func (o *outbox) lend() {
 	o.bytes = append(loans.Get().(*[loanBytes]byte)[:0], o.bytes...)
 }
 
-// lentMax is how many loans the loop gives in one step: 4 MiB.
+// lentMax is how many loans the loop gives in one step: 4 MiB in total.
 const lentMax = 256
 
-// keep lets a quiet connection have a buffer for what comes next. Called with mu held.
+// keep lets a quiet connection keep a buffer for what comes next. It is called with mu held.
 func (o *outbox) keep(spare []byte) {
 	if cap(o.bytes) == 0 {
 		o.bytes = spare[:0]
 	}
 }
 
-// keepNothing is for a connection that is to be idle.
+// keepNothing releases the buffer of a connection that becomes idle.
 func (o *outbox) keepNothing() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,7 +118,8 @@ func (o *outbox) keepNothing() {
 	}
 }
 
-// spareOf returns what an outbox may keep of bytes that were sent, and takes a loan back.
+// spareOf returns what an outbox may keep of a buffer that was sent; a loan is returned
+// instead.
 func spareOf(sent []byte) []byte {
 	if cap(sent) == loanBytes {
 		loans.Put((*[loanBytes]byte)(sent[:loanBytes]))
@@ -129,7 +131,8 @@ func spareOf(sent []byte) []byte {
 	return sent
 }
 
-// unsent returns the bytes that are left to send, and takes a loan back.
+// unsent returns the bytes that are still to be sent; if they are in a loan, they are copied
+// and the loan is returned.
 func unsent(bytes []byte, n int) []byte {
 	if cap(bytes) != loanBytes {
 		return bytes[n:]
@@ -139,27 +142,26 @@ func unsent(bytes []byte, n int) []byte {
 	return rest
 }
 
-// outboxCrowded is how many bytes may wait behind a write before the
-// connection's requests are not read any more.
+// outboxCrowded is how many bytes may wait for a write before reading from the connection
+// stops.
 const outboxCrowded = 1 << 20
 
-// end lets what is in the outbox be the last.
+// end makes what is in the outbox the last that is sent.
 func (o *outbox) end() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ended = true
 }
 
-// crowded reports whether the client lags so far behind that it must not be given
-// more work.
+// crowded reports whether the client lags so far that it must not be given more work.
 func (o *outbox) crowded() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.writing && len(o.bytes) > outboxCrowded && !o.ended && !o.over
 }
 
-// take hands the bytes to a writer; false if there is nothing to do or another
-// writes already. A writer calls take again until it returns false.
+// take hands the bytes to a writer; false if there is nothing to do or another one is already
+// writing. A writer calls take again until it returns false.
 func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -181,8 +183,8 @@ func (o *outbox) take(spare []byte, again bool) (bytes []byte, closing, ok bool)
 	return bytes, false, true
 }
 
-// checkOutbox closes a connection whose client does not read: what it misses
-// cannot be left out, so it must connect again. Called with out.mu held.
+// checkOutbox closes a connection whose client does not read. Nothing can be left out, so the
+// client must connect again. It is called with out.mu held.
 func (c *conn) checkOutbox() {
 	c.out.count()
 	if len(c.out.bytes) > c.server.cfg.OutboxBytesMax {
@@ -190,7 +192,7 @@ func (c *conn) checkOutbox() {
 	}
 }
 
-// overrun ends a connection whose client is too slow. Called with out.mu held.
+// overrun ends a connection whose client is too slow. It is called with out.mu held.
 func (c *conn) overrun() {
 	c.out.over, c.out.bytes = true, nil
 	c.out.leave()
@@ -231,11 +233,11 @@ func (c *conn) reply(h wire.ReplyHeader, r *zk.Result) (written int) {
 	return written
 }
 
-// reached is for a request that the connection, which waits for its turn, answers itself: then
-// the answer is counted.
+// reached is for a request that the connection, which is waiting for its turn, answers itself:
+// the connection counts the answer.
 func (c *conn) reached() { c.finish(0) }
 
-// notify sends so many watch events, which are in their frames.
+// notify sends count watch events, which are already in their frames.
 func (c *conn) notify(events []byte, count int64) {
 	c.out.mu.Lock()
 	defer c.out.mu.Unlock()
@@ -247,11 +249,11 @@ func (c *conn) notify(events []byte, count int64) {
 	}
 }
 
-// flush writes until the outbox is empty, and closes the socket if it is over.
-// It may be called by several goroutines; one of them writes.
+// flush writes until the outbox is empty, and closes the socket if the connection has ended.
+// Several goroutines may call it; one of them writes.
 func (c *conn) flush() { c.flushFrom(false) }
 
-// flushMore goes on as the one who writes.
+// flushMore continues as the writer.
 func (c *conn) flushMore() { c.flushFrom(true) }
 
 func (c *conn) flushFrom(again bool) {
@@ -271,13 +273,12 @@ func (c *conn) flushFrom(again bool) {
 	}
 }
 
-// halfCloser is a connection of which one direction can be closed.
+// halfCloser is a connection that can be closed in one direction.
 type halfCloser interface{ CloseWrite() error }
 
-// hangUp ends a connection when all is sent. What the client has pipelined after
-// the end is read and forgotten: to close a socket with input that was not read
-// resets it, and the reset may overtake the last reply. The client's own end, or
-// the grace, ends the goroutine that reads.
+// hangUp ends a connection when everything is sent. What the client has pipelined after the end
+// is read and discarded: closing a socket with unread input resets it, and the reset may
+// overtake the last reply. The client's own end, or the grace, ends the goroutine that reads.
 func (c *conn) hangUp() {
 	half, ok := c.socket.(halfCloser)
 	if !ok || c.out.isOver() || half.CloseWrite() != nil {
@@ -288,11 +289,11 @@ func (c *conn) hangUp() {
 	c.seeEnd()
 }
 
-// write sends bytes, however long the client takes: as long as it takes some of them
-// within its session timeout. What one leaves unread is taken from the budget of all. A
-// client that has taken bytes for so long is alive: what it says may wait behind what it
-// reads. What the kernel takes at once, even for a client that is dead, shows nothing. It
-// returns what the outbox may keep of the bytes.
+// write sends bytes, however long the client takes, as long as it accepts some of them within
+// its session timeout. What a client leaves unread counts in the budget of all. A client that
+// has accepted bytes after a wait is alive: its own messages may have to wait until it has
+// read. What the kernel accepts at once, even for a dead client, proves nothing. write returns
+// what the outbox may keep of the buffer.
 func (c *conn) write(bytes []byte) (spare []byte, ok bool) {
 	n, err := c.writeNow(bytes)
 	if err != nil || n < len(bytes) {
@@ -312,14 +313,15 @@ func (c *conn) write(bytes []byte) (spare []byte, ok bool) {
 		c.out.end()
 		c.shut()
 	}
-	c.resume() // it may wait for space in the outbox, or must see that it is over
+	c.resume() // it may wait for space in the outbox, or must notice that the connection has ended
 	return spareOf(bytes), err == nil
 }
 
-// writeStep is how much of its bytes a client must take within its session timeout.
+// writeStep is how many bytes a client must accept within its session timeout.
 const writeStep = 64 << 10
 
-// awaits begins the time that the client has. A connection that is to end has its own.
+// awaits starts the time limit of the client. A connection that is ending has a limit of its
+// own.
 func (o *outbox) awaits(c *conn, beganMs int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -332,7 +334,7 @@ func (o *outbox) awaits(c *conn, beganMs int64) {
 	}
 }
 
-// writeNow writes what the socket takes without waiting.
+// writeNow writes what the socket accepts without waiting.
 func (c *conn) writeNow(bytes []byte) (n int, err error) {
 	if c.input.raw == nil {
 		return 0, nil
@@ -342,13 +344,13 @@ func (c *conn) writeNow(bytes []byte) (n int, err error) {
 		return true
 	})
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		err = nil // that of an earlier wait
+		err = nil // the deadline is that of an earlier wait
 	}
 	return n, err
 }
 
-// flushOnce writes what the socket takes without waiting, and leaves the rest
-// to a goroutine. The loop calls it: it must not wait for a client.
+// flushOnce writes what the socket accepts without waiting, and leaves the rest to a goroutine.
+// The loop calls it, which must not wait for a client.
 func (c *conn) flushOnce() {
 	if c.input.raw == nil {
 		c.flushAside()
@@ -378,7 +380,7 @@ func (c *conn) flushOnce() {
 	})
 }
 
-// rest ends the writing if there is nothing more. A buffer was left over.
+// rest ends the writing if there is nothing more. spare is a buffer that may be kept.
 func (o *outbox) rest(spare []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -391,6 +393,6 @@ func (o *outbox) rest(spare []byte) bool {
 	return true
 }
 
-// flushAside writes in a goroutine of its own, which ends when the outbox is
-// empty: an idle connection has no writer.
+// flushAside writes in a goroutine of its own, which ends when the outbox is empty: an idle
+// connection has no writer.
 func (c *conn) flushAside() { c.server.task(c.flush) }

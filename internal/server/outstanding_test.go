@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// floods has many clients send requests while the loop is busy, until nothing more is taken
-// of them. It returns the clients, and what lets the loop go on.
+// floods makes many clients send requests while the loop is busy, until the server reads no
+// more from them. It returns the clients, and a function that lets the loop continue.
 func floods(t *testing.T, s *Server, clients, each int, r zk.Request) (all []*peer, release func()) {
 	t.Helper()
 	for range clients {
@@ -31,7 +31,7 @@ func floods(t *testing.T, s *Server, clients, each int, r zk.Request) (all []*pe
 	return all, release
 }
 
-// repliesTo reads the answers of all, which must come in order.
+// repliesTo reads the answers of all clients, which must come in order.
 func repliesTo(t *testing.T, all []*peer, each int) {
 	t.Helper()
 	for xid := range int32(each) {
@@ -43,8 +43,8 @@ func repliesTo(t *testing.T, all []*peer, each int) {
 	}
 }
 
-// However many connections there are, and however much they send at once: beyond the limit
-// the loop has one request of each.
+// However many connections there are, and however much they send at once: beyond the limit the
+// loop has one request of each.
 func TestOutstandingRequestsOfManyConnectionsAreLimited(t *testing.T) {
 	const clients, each, limit = 300, 400, 200
 	s := start(t, vfs.NewMem(), func(c *Config) {
@@ -60,7 +60,7 @@ func TestOutstandingRequestsOfManyConnectionsAreLimited(t *testing.T) {
 	awaittest.Until(t, "none are on their way", func() bool { return s.inFlight.Load() == 0 && s.requestBytes.Load() == 0 })
 }
 
-// The same of their bytes, and of what they are decoded into; also where clients go without
+// The same for their bytes, and for what they are decoded into, even if clients leave without
 // waiting for answers.
 func TestBytesOfOutstandingRequestsAreLimited(t *testing.T) {
 	const clients, each = 50, 100

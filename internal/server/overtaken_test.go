@@ -19,10 +19,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A follower doubts its leader while its connection to it is still being made, looks,
-// and joins the same leadership again. The connection that was begun for the first role
-// comes up in the same batch, after the votes that decide. The leader must learn of the
-// follower's clients all the same.
+// A follower doubts its leader while its connection to it is still being made, looks, and joins
+// the same leadership again. The connection that was begun for the first role comes up in the
+// same batch, after the votes that decide. The leader must learn of the follower's clients all
+// the same.
 func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 	ports := freePorts(t, 6)
 	text := ""
@@ -46,7 +46,7 @@ func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 	leaderPort, gate := fmt.Sprint(ports[4]), make(chan struct{})
 	open := sync.OnceFunc(func() { close(gate) })
 	defer open()
-	noVotesOf1 := func(c *Config) { // the test says to server 1 what the others would say
+	noVotesOf1 := func(c *Config) { // the test sends server 1 what the others would send
 		c.PeerDial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			_, port, _ := net.SplitHostPort(address)
 			if port == fmt.Sprint(ports[1]) || c.ID == 1 && port != leaderPort {
@@ -85,7 +85,7 @@ func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 		s1.inspect(func(r *replica.Replica) { is = r.Peer().Quiet() })
 		return is
 	})
-	s1.inspect(func(*replica.Replica) { // the loop gets no time for a moment
+	s1.inspect(func(*replica.Replica) { // keeps the loop busy for a moment
 		s1.inbox.put(says(3, fle.Leading, 2), says(2, fle.Following, 2))
 		open()
 		awaittest.Until(t, "the connection is up", func() bool { return linkWaits(s1) })
@@ -106,7 +106,7 @@ func TestLinkOfAnOlderRoleKeepsNoSessionFromItsLeader(t *testing.T) {
 	})
 }
 
-// expiresMs is when a session ends if this leader receives nothing more of it.
+// expiresMs is when a session ends if this leader receives nothing more for it.
 func expiresMs(s *Server, id zk.SessionID) (atMs int64) {
 	s.inspect(func(r *replica.Replica) {
 		for _, b := range r.Sessions().Buckets() {

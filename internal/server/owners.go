@@ -9,15 +9,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// identityConns counts the connections of each identity that clients have proved. Any
-// goroutine may use it.
+// identityConns counts the connections of each identity that clients have proved. Any goroutine
+// may use it.
 type identityConns struct {
 	mu sync.Mutex
 	of map[zk.Identity]int
 }
 
-// enter counts a connection for all of some identities, or for none if one of them has as
-// many as it may have.
+// enter counts a connection for all given identities, or for none if one of them already has
+// the maximum.
 func (i *identityConns) enter(all []zk.Identity, most int) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -45,8 +45,8 @@ func (i *identityConns) leave(all []zk.Identity) {
 	}
 }
 
-// owners are those among the identities of a connection to whom it belongs: its address is
-// none, and that of the super user belongs to nobody, so that an operator gets in.
+// owners returns the identities to which a connection belongs. Its address is not one of them,
+// and a connection of the super user belongs to nobody, so that an operator can always connect.
 func owners(all []zk.Identity) (who []zk.Identity) {
 	for _, id := range all {
 		switch id.Scheme {
@@ -60,8 +60,8 @@ func owners(all []zk.Identity) (who []zk.Identity) {
 	return who
 }
 
-// belong takes note of whom the connection belongs to, by its identities of now; false if
-// one of those has too many connections. Its goroutine calls it.
+// belong records the identities to which the connection belongs; false if one of those has too
+// many connections. Its goroutine calls it.
 func (c *conn) belong(identities []zk.Identity) bool {
 	s := c.server
 	t := &s.cfg.Throttle
@@ -88,7 +88,7 @@ func (c *conn) belong(identities []zk.Identity) bool {
 	return true
 }
 
-// belongNoMore is for the end of the connection.
+// belongNoMore undoes that at the end of the connection.
 func (c *conn) belongNoMore() {
 	if c.rare == nil {
 		return

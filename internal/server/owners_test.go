@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ends waits until the server has closed the connection, and reports what came before.
+// ends waits until the server has closed the connection, and returns what came before.
 func (p *peer) ends() error {
 	if frame, err := readFrame(p.socket); err == nil {
 		return fmt.Errorf("answered %x", frame)
@@ -24,15 +24,16 @@ func (p *peer) ends() error {
 	return nil
 }
 
-// ofIdentities counts those who have a connection.
+// ofIdentities counts the identities that have a connection.
 func (s *Server) ofIdentities() int {
 	s.identityConns.mu.Lock()
 	defer s.identityConns.mu.Unlock()
 	return len(s.identityConns.of)
 }
 
-// TestConnectionsOfAnIdentityAreLimited: one beyond is closed, without an answer that would
-// tell the client to give up. Its session stays, and it comes in when there is a place.
+// TestConnectionsOfAnIdentityAreLimited: a connection beyond the limit is closed, without an
+// answer that would tell the client to give up. Its session stays, and the client gets in when
+// there is a place.
 func TestConnectionsOfAnIdentityAreLimited(t *testing.T) {
 	for name, proves := range map[string]func(*peer){
 		"digest": func(p *peer) { p.send(zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")}) },
@@ -54,7 +55,7 @@ func TestConnectionsOfAnIdentityAreLimited(t *testing.T) {
 				proves(p)
 				p.reply(zk.OpAuth)
 				proveAgain := zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("other:" + name)}
-				if code, _ := p.do(proveAgain); code != zk.OK { // another identity has its own places
+				if code, _ := p.do(proveAgain); code != zk.OK { // another identity has places of its own
 					t.Fatal(code)
 				}
 				in = append(in, p)
@@ -104,7 +105,7 @@ func TestConnectionsOfAnIdentityAreLimited(t *testing.T) {
 	}
 }
 
-// exchanged does all of a proof by SASL but its last step.
+// exchanged does all steps of a SASL exchange except the last.
 func exchanged(p *peer, user string) []byte {
 	c := sasl.DigestClient(digestOfZooKeeper, user, "secret of "+user)
 	_, res := p.do(zk.Request{Op: zk.OpSASL, Data: []byte{}})
@@ -115,7 +116,7 @@ func exchanged(p *peer, user string) []byte {
 	return token
 }
 
-// certified is a connection that has proved to have a certificate.
+// certified is a connection that has proved a certificate.
 type certified struct {
 	net.Conn
 	name string
@@ -133,8 +134,8 @@ func (l certifiedAll) Accept() (net.Conn, error) {
 	return certified{socket, l.name}, err
 }
 
-// TestConnectionsOfACertificateAreLimited: those beyond are closed before their sessions; the
-// super user gets in.
+// TestConnectionsOfACertificateAreLimited: those beyond the limit are closed before they get
+// sessions; the super user gets in.
 func TestConnectionsOfACertificateAreLimited(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.Throttle.IdentityConnsMax = 1
@@ -171,8 +172,9 @@ func watched(p *peer, path string) zk.Code {
 	return code
 }
 
-// TestWatchesBeyondALimitAreThrottled: a client that asks for them is answered -127, and has what it
-// had. A watch that has fired, or whose connection has gone, leaves its place.
+// TestWatchesBeyondALimitAreThrottled: a client that asks for more watches is answered -127,
+// and keeps those that it had. A watch that has fired, or whose connection is gone, makes a
+// place free.
 func TestWatchesBeyondALimitAreThrottled(t *testing.T) {
 	bob := zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")}
 	for name, limit := range map[string]func(*ThrottleConfig){
@@ -187,14 +189,14 @@ func TestWatchesBeyondALimitAreThrottled(t *testing.T) {
 				c.Logger = slog.New(slog.NewTextHandler(log, nil))
 			})
 			a, b, other := dial(t, s, nil), dial(t, s, nil), dial(t, s, nil)
-			second := a // whose watch is the second
+			second := a // which has the second watch
 			if name != "session" {
 				second = b
 			}
 			if code := watched(a, "/1"); code != zk.ErrNoNode {
 				t.Fatal(code)
 			}
-			a.do(bob) // and the watch that it has is bob's
+			a.do(bob) // its existing watch counts for bob, too
 			b.do(bob)
 			if code := watched(second, "/2"); code != zk.ErrNoNode {
 				t.Fatal(code)
@@ -244,7 +246,7 @@ func TestWatchesBeyondALimitAreThrottled(t *testing.T) {
 	}
 }
 
-// TestListOfWatchesBeyondALimitEndsItsConnection: the client would take them for set.
+// TestListOfWatchesBeyondALimitEndsItsConnection, because the client would consider them set.
 func TestListOfWatchesBeyondALimitEndsItsConnection(t *testing.T) {
 	for _, n := range []int{3, 2*lockedWatches + 1} {
 		s := start(t, vfs.NewMem(), func(c *Config) { c.Throttle.Watches.Session = n - 1 })

@@ -11,40 +11,40 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// RateLimits bound what clients may ask of this server in a second. A request beyond a
-// limit waits, with all that its client has sent after it; one that would wait for longer
-// than paceWaitMax, or for a quarter of its session, is answered with zk.ErrThrottledOp
-// and not carried out. What keeps a session alive, proves an identity or sets watches
-// again is never refused, and does not count. The zero value bounds nothing.
+// RateLimits bound what clients may ask of this server per second. A request beyond a limit
+// waits, and so does everything that its client has sent after it. A request that would have to
+// wait for longer than paceWaitMax, or a quarter of its session timeout, is answered with
+// zk.ErrThrottledOp and not carried out. What keeps a session alive, proves an identity or sets
+// watches again is never refused, and does not count. The zero value bounds nothing.
 type RateLimits struct {
-	Session  RateLimit // conclave.session…PerSecond: of one connection
-	Address  RateLimit // conclave.address…PerSecond: of all from one host
-	Identity RateLimit // conclave.identity…PerSecond: of all that have proved to be one; ip is none
+	Session  RateLimit // conclave.session…PerSecond: per connection
+	Address  RateLimit // conclave.address…PerSecond: for all connections from one host
+	Identity RateLimit // conclave.identity…PerSecond: for all connections that have proved one identity; ip does not count
 }
 
-// RateLimit is a limit of requests and of their bytes, in a second; 0 is no limit. After a
-// pause a second's worth comes at once.
+// RateLimit is a limit of requests and of their bytes per second; 0 is no limit. After a pause
+// a second's worth may come at once.
 type RateLimit struct{ Requests, Bytes int64 }
 
 func (l RateLimit) on() bool { return l.Requests > 0 || l.Bytes > 0 }
 
-// paceWaitMax is how long a request waits at most.
+// paceWaitMax is the maximum wait of a request.
 const paceWaitMax = time.Second
 
-// pace holds those who share one RateLimit to it. Any goroutine may use it.
+// pace enforces one RateLimit for all that share it. Any goroutine may use it.
 type pace struct {
 	limit    RateLimit
 	requests bucket
 	bytes    bucket
 }
 
-// bucket counts what was asked for in the time that it takes at the limit (GCRA).
-type bucket struct{ spentNs atomic.Int64 } // up to which instant
+// bucket counts requests as the time that they take at the limit (GCRA).
+type bucket struct{ spentNs atomic.Int64 } // the instant up to which it is used
 
-// bucketNs is how much of it may be asked for at once.
+// bucketNs is how much may be asked for at once.
 const bucketNs = int64(time.Second)
 
-// wait returns how long the next request waits.
+// wait returns how long the next request must wait.
 func (b *bucket) wait(nowNs int64) int64 { return b.spentNs.Load() - nowNs }
 
 // spend counts a request.
@@ -77,18 +77,18 @@ func (p *pace) spend(nowNs, bytes int64) {
 	}
 }
 
-// spentNs is up to which instant the limits are used up.
+// spentNs returns the instant up to which the limits are used.
 func (p *pace) spentNs() int64 { return max(p.requests.spentNs.Load(), p.bytes.spentNs.Load()) }
 
-// owes reports whether less than a whole bucket is there.
+// owes reports whether the bucket is not completely full again.
 func (p *pace) owes(nowNs int64) bool { return p.spentNs() > nowNs-bucketNs }
 
-// paces are those that connections share. What one owes when its last connection has gone
-// it owes to the next one.
+// paces are the paces that connections share. What one still owes when its last connection has
+// gone counts for the next connection.
 type paces struct {
 	mu   sync.Mutex
 	all  map[zk.Identity]*sharedPace // a host is an identity of the scheme ip
-	kept map[zk.Identity]*sharedPace // those without a connection, up to pacesKept
+	kept map[zk.Identity]*sharedPace // paces without a connection, up to pacesKept
 }
 
 type sharedPace struct {
@@ -96,7 +96,7 @@ type sharedPace struct {
 	conns int
 }
 
-// pacesKept is how many paces are kept for those who may come back. Beyond it the one that
+// pacesKept is how many paces are kept for clients that may come back. Beyond it the one that
 // owes least is forgotten.
 const pacesKept = 1024
 
@@ -134,7 +134,7 @@ func (p *paces) leave(who zk.Identity, nowNs int64) {
 	}
 }
 
-// forget takes out those that owe nothing any more, or the one that owes least.
+// forget removes the paces that owe nothing any more, or the one that owes least.
 func (p *paces) forget(nowNs int64) {
 	var least zk.Identity
 	leastNs := int64(math.MaxInt64)
@@ -150,14 +150,14 @@ func (p *paces) forget(nowNs int64) {
 	}
 }
 
-// ownPaces are what one connection is held to. Its goroutine uses it.
+// ownPaces are the paces of one connection. Its goroutine uses it.
 type ownPaces struct {
 	session pace
-	shared  []zk.Identity // whose paces follow
+	shared  []zk.Identity // the identities whose paces are shared
 	all     []*pace
 }
 
-// holdToPace adds what new identities of the connection are held to.
+// holdToPace adds the paces of new identities of the connection.
 func (c *conn) holdToPace(identities []zk.Identity) {
 	limits := &c.server.cfg.Throttle.Rates
 	if *limits == (RateLimits{}) {
@@ -180,7 +180,7 @@ func (c *conn) holdToPace(identities []zk.Identity) {
 	}
 }
 
-// holdToPaces is holdToPace for a connection whose identities are others now.
+// holdToPaces replaces the paces of a connection whose identities have changed.
 func (c *conn) holdToPaces(identities []zk.Identity) {
 	own := &c.own().paces
 	before := own.shared
@@ -189,12 +189,12 @@ func (c *conn) holdToPaces(identities []zk.Identity) {
 		own.all = append(own.all, &own.session)
 	}
 	c.holdToPace(identities)
-	for _, who := range before { // last: what others do not share must not begin again
+	for _, who := range before { // last, so that a pace that nobody else shares does not start again
 		c.server.paces.leave(who, int64(c.server.cfg.Clock.Now()))
 	}
 }
 
-// leavePaces is for the end of the connection.
+// leavePaces releases the paces at the end of the connection.
 func (c *conn) leavePaces() {
 	if c.rare == nil {
 		return
@@ -243,8 +243,7 @@ func (h *handling) keepPace(op zk.Op, bytes int) turned {
 	return turnComes
 }
 
-// pause waits until a time, while the client counts as alive; false if the connection
-// ends.
+// pause waits until a time, while the client counts as alive; false if the connection ends.
 func (h *handling) pause(until clock.Instant) bool {
 	s := h.conn.server
 	h.unlock()

@@ -15,7 +15,7 @@ import (
 
 var readRoot = zk.Request{Op: zk.OpGetData, Path: "/"}
 
-// paceTest is a server that holds its clients to a pace, on a clock of the test's.
+// paceTest is a server that holds its clients to a pace, with a clock that the test sets.
 type paceTest struct {
 	*testing.T
 	*Server
@@ -31,7 +31,7 @@ func startPaced(t *testing.T, limits RateLimits) *paceTest {
 	return p
 }
 
-// awaitWaiting waits until so many requests have had to wait.
+// awaitWaiting waits until the given number of requests have had to wait.
 func (p *paceTest) awaitWaiting(n int64) {
 	p.Helper()
 	awaittest.Until(p, "a request waits", func() bool { return p.refusalsReport().Waits == n })
@@ -46,7 +46,7 @@ func (p *paceTest) answered(of *peer, n int) {
 	}
 }
 
-// A second's worth and one comes at once, what is beyond at its pace.
+// The requests of one second and one more are handled at once, the rest at their pace.
 func TestRequestBeyondTheRateWaits(t *testing.T) {
 	p := startPaced(t, RateLimits{Session: RateLimit{Requests: 10}})
 	a, b := dial(t, p.Server, nil), dial(t, p.Server, nil)
@@ -74,8 +74,8 @@ func TestRequestBeyondTheRateWaits(t *testing.T) {
 	}
 }
 
-// A client that has asked for the bytes of five seconds is refused for four, but can prove
-// itself and stays alive; what was refused was not carried out.
+// A client that has used up the bytes of five seconds is refused for four seconds, but can
+// authenticate and stays alive. Refused requests were not carried out.
 func TestRequestFarBeyondTheRateIsThrottled(t *testing.T) {
 	p := startPaced(t, RateLimits{Session: RateLimit{Bytes: 1000}})
 	a := dial(t, p.Server, nil)
@@ -95,7 +95,7 @@ func TestRequestFarBeyondTheRateIsThrottled(t *testing.T) {
 	if n := p.refusalsReport().Paced; n != 2 || p.lines(p.log, "conclave.sessionRequestsPerSecond") != 1 {
 		t.Errorf("%d refused, %d lines", n, p.lines(p.log, "conclave.sessionRequestsPerSecond"))
 	}
-	p.now.Advance(4100 * time.Millisecond) // within the session of 5 s
+	p.now.Advance(4100 * time.Millisecond) // within the session timeout of 5 s
 	if code, _ := a.do(zk.Request{Op: zk.OpGetData, Path: "/b"}); code != zk.ErrNoNode {
 		t.Errorf("what was refused was carried out: %v", code)
 	}
@@ -104,7 +104,7 @@ func TestRequestFarBeyondTheRateIsThrottled(t *testing.T) {
 	}
 }
 
-// Connections of one address, or of one identity, share what it may ask for.
+// Connections of one address, or of one identity, share its pace.
 func TestConnectionsShareThePaceOfTheirAddressAndIdentity(t *testing.T) {
 	bob := zk.Request{Op: zk.OpAuth, Scheme: "digest", Data: []byte("bob:secret")}
 	for name, limits := range map[string]RateLimits{
@@ -145,7 +145,7 @@ func TestConnectionsShareThePaceOfTheirAddressAndIdentity(t *testing.T) {
 	}
 }
 
-// What an address or an identity has asked for counts when its client connects again.
+// What an address or an identity has used counts when its client connects again.
 func TestNewConnectionOwesWhatTheLastOneDid(t *testing.T) {
 	p := startPaced(t, RateLimits{Address: RateLimit{Requests: 10}})
 	leaves := func(a *peer) {
@@ -170,7 +170,7 @@ func TestNewConnectionOwesWhatTheLastOneDid(t *testing.T) {
 	p.answered(a, 1)
 }
 
-// Only so many are kept: those that owe most.
+// Only a limited number is kept: those that owe most.
 func TestPacesWithoutAConnectionAreLimited(t *testing.T) {
 	const nowNs, others = int64(time.Hour), 3 * pacesKept
 	var p paces
@@ -204,7 +204,7 @@ func TestEndOfAConnectionEndsItsWait(t *testing.T) {
 	a := dial(t, p.Server, nil)
 	a.send(readRoot, readRoot, readRoot)
 	p.awaitWaiting(1)
-	b := dial(t, p.Server, a) // its client comes again, and the old connection is ended
+	b := dial(t, p.Server, a) // its client connects again, and the old connection is ended
 	a.socket.Close()
 	p.now.Advance(time.Second)
 	if code, _ := b.do(zk.Request{Op: zk.OpPing}); code != zk.OK {

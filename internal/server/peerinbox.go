@@ -5,15 +5,15 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// peerInboxMax is how many bytes from other servers may wait for the loop. Beyond it
-// nothing more is read from them until the loop has taken what is there: a server
-// that sends too much has to wait, and so does a stranger that claims to be a server.
+// peerInboxMax is how many bytes from other servers may wait for the loop. Beyond it reading
+// from them stops until the loop has taken what is there: a server that sends too much has to
+// wait, and so does a stranger that claims to be a server.
 const peerInboxMax = 32 << 20
 
-// eventBytes is about what an event takes in memory, whatever it carries.
+// eventBytes is the approximate memory of an event, without what it carries.
 const eventBytes = 256
 
-// messageBytes returns about what a message of another server takes in memory.
+// messageBytes returns the approximate memory of a message of another server.
 func messageBytes(m *zab.Message) int64 {
 	n := eventBytes + len(m.Payload) + 16*len(m.Touches)
 	if m.Request != nil {
@@ -25,7 +25,7 @@ func messageBytes(m *zab.Message) int64 {
 	return int64(n)
 }
 
-// peerBytesOf returns the bytes of a batch that come from other servers.
+// peerBytesOf returns the bytes of a batch that came from other servers.
 func peerBytesOf(batch []replica.Event) int64 {
 	n := int64(0)
 	for i := range batch {
@@ -39,8 +39,8 @@ func peerBytesOf(batch []replica.Event) int64 {
 	return n
 }
 
-// putFromPeer waits until there is space for the events of another server, then puts
-// them into the inbox. When this server is closing it drops them.
+// putFromPeer waits until there is space for the events of another server, and then puts them
+// into the inbox. If this server is closing, it drops them.
 func (s *Server) putFromPeer(events ...replica.Event) {
 	for s.peerBytes.Load() > peerInboxMax {
 		select {
@@ -50,7 +50,7 @@ func (s *Server) putFromPeer(events ...replica.Event) {
 		}
 	}
 	s.peerBytes.Add(peerBytesOf(events))
-	s.easePeers() // for the next that waits
+	s.easePeers() // for the next one that waits
 	s.inbox.put(events...)
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// What other servers say waits outside when the loop is behind, of every kind: not
-// only what goes to the disk.
+// Messages from other servers wait outside when the loop is behind. That holds for every kind,
+// not only for what goes to the disk.
 func TestWhatPeersSayIsBounded(t *testing.T) {
 	const talkers, each = 50, 6
 	const long, half = 1 << 20, 512 << 10

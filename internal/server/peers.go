@@ -33,21 +33,21 @@ type peers struct {
 	known  atomic.Pointer[addressBook]
 
 	follows  atomic.Bool // the port for observers is open
-	outgoing zab.LinkID  // the link to the leader, or the attempt; of the loop
-	up       bool        // it is a link
+	outgoing zab.LinkID  // the link to the leader, or the attempt to connect; of the loop
+	up       bool        // outgoing is a link, not just an attempt
 
-	// reading is held while the log is read for a learner: the parts of the log for
-	// many of them come to the loop one by one.
+	// reading is held while the log is read for a learner, so that the parts for many learners
+	// arrive at the loop one by one.
 	reading sync.Mutex
 }
 
-// addressBook is where the other servers are.
+// addressBook says where the other servers are.
 type addressBook struct{ inForce, proposed *ensemble.Config }
 
-// find returns the addresses of one kind that a server has: in the configuration in
-// force, then those of the proposed one that differ. A server to which a reconfig
-// gives other ports has moved once it is committed, and a server that has not learned of that
-// finds it by the proposal alone. None if the server is in neither.
+// find returns the addresses of one kind of a server: those in the configuration in force, then
+// those in the proposed one that differ. A server to which a reconfig gives other ports moves
+// once the reconfig is committed, and a server that has not learned of the commit can find it
+// only by the proposal. It returns none if neither names the server.
 func (b *addressBook) find(id quorum.ID, of func(*ensemble.Member) []ensemble.Address) []ensemble.Address {
 	var all []ensemble.Address
 	for _, c := range []*ensemble.Config{b.inForce, b.proposed} {
@@ -65,8 +65,8 @@ func (b *addressBook) find(id quorum.ID, of func(*ensemble.Member) []ensemble.Ad
 	return all
 }
 
-// line returns what a server is and where, nil if no configuration names it: the one in
-// force counts, then the proposed one.
+// line returns a server's line, which says its role and addresses: from the configuration in
+// force or else from the proposed one; nil if neither names it.
 func (b *addressBook) line(id quorum.ID) *ensemble.Member {
 	if m := b.inForce.Member(id); m != nil || b.proposed == nil {
 		return m
@@ -74,13 +74,13 @@ func (b *addressBook) line(id quorum.ID) *ensemble.Member {
 	return b.proposed.Member(id)
 }
 
-// has reports whether a server has a host name, in the configuration in force or in the
+// has reports whether some server has this host name, in the configuration in force or in the
 // proposed one.
 func (b *addressBook) has(host string) bool {
 	return slices.ContainsFunc(b.hosts(), func(known string) bool { return strings.EqualFold(known, host) })
 }
 
-// hostsOf are those of one server.
+// hostsOf returns the hosts of one server.
 func (b *addressBook) hostsOf(id quorum.ID) []string {
 	var all []string
 	for _, a := range slices.Concat(b.find(id, quorumOf), b.find(id, electionOf)) {
@@ -91,7 +91,8 @@ func (b *addressBook) hostsOf(id quorum.ID) []string {
 	return all
 }
 
-// hosts are those of all servers, in the configuration in force and in the proposed one.
+// hosts returns the hosts of all servers, in the configuration in force and in the proposed
+// one.
 func (b *addressBook) hosts() []string {
 	var all []string
 	for _, c := range []*ensemble.Config{b.inForce, b.proposed} {
@@ -134,8 +135,8 @@ func (s *Server) listenForPeers() error {
 	return err
 }
 
-// listenPeers opens a port where the line says. What is given instead stands for the
-// addresses of the line, until a reconfig moves them.
+// listenPeers opens a port at the addresses in the line. A given listener or address replaces
+// those addresses, until a reconfig moves them.
 func (s *Server) listenPeers(p *ports.Ports, given net.Listener, wanted string, line []ensemble.Address, what, which string) error {
 	addresses := s.cfg.PeerAddresses(line)
 	if given == nil && wanted != "" {
@@ -163,7 +164,7 @@ func (s *Server) listenPeers(p *ports.Ports, given net.Listener, wanted string, 
 	return nil
 }
 
-// securedPeers returns a listener for servers as the configuration wants it.
+// securedPeers returns a listener for servers with the configured TLS.
 func (s *Server) securedPeers(l net.Listener) net.Listener {
 	if s.cfg.SecurePeers == nil {
 		return l
@@ -185,7 +186,8 @@ func (s *Server) connectPeers() error {
 		return nil
 	}
 	p := &peers{server: s}
-	// The log may have a reconfig that the files do not: the others may have moved by it.
+	// The log may have a reconfig that the files do not have, and the others may have moved
+	// because of it.
 	book := &addressBook{inForce: s.cfg.Ensemble, proposed: newer(s.cfg.Pending, s.replica.LoggedConfig())}
 	p.known.Store(book)
 	s.peers = p
@@ -200,7 +202,7 @@ func (s *Server) connectPeers() error {
 	return nil
 }
 
-// newer returns the configuration of the higher version; nil is older than any.
+// newer returns the configuration with the higher version; nil is older than any.
 func newer(a, b *ensemble.Config) *ensemble.Config {
 	if a == nil || b != nil && b.Version > a.Version {
 		return b
@@ -208,8 +210,8 @@ func newer(a, b *ensemble.Config) *ensemble.Config {
 	return a
 }
 
-// listen opens the ports wherever the others may look for this server: by its line in the
-// configuration in force, and by that in the proposed one, for the others may know already
+// listen opens the ports wherever the others may look for this server: at its addresses in the
+// configuration in force, and at those in the proposed one, because the others may already know
 // that it is in force. A server that no configuration names stays where it is.
 func (p *peers) listen(book *addressBook) {
 	s := p.server
@@ -243,16 +245,16 @@ func (p *peers) listen(book *addressBook) {
 	s.observerPort.Move(of(func(m *ensemble.Member) []ensemble.Address { return s.cfg.ObserverAddresses(m) })...)
 }
 
-// serveObservers opens the port for observers while this server follows, and closes it in
-// any other role: they are to find another master at once.
+// serveObservers opens the port for observers while this server follows, and closes it in any
+// other role, so that observers look for another master at once.
 func (p *peers) serveObservers(follows bool) {
 	if p.server.observerPort != nil && p.follows.Swap(follows) != follows {
 		p.listen(p.known.Load())
 	}
 }
 
-// ObserverAddresses are where observers find a server that follows: ObserverPort at the hosts of
-// its quorum addresses.
+// ObserverAddresses returns where observers find a server that follows: ObserverPort at the
+// hosts of its quorum addresses.
 func (c *EnsembleConfig) ObserverAddresses(m *ensemble.Member) []ensemble.Address {
 	all := slices.Clone(m.Quorum)
 	for i := range all {
@@ -261,9 +263,9 @@ func (c *EnsembleConfig) ObserverAddresses(m *ensemble.Member) []ensemble.Addres
 	return all
 }
 
-// advertise says where this server's election port is. A server that no configuration names
-// stays where it is, and says so: it is in no other server's book, and one of a larger number
-// ends its connection to connect to it.
+// advertise announces where this server's election port is. A server that no configuration
+// names stays where it is, and announces that: it is in no other server's book, and a server
+// with a higher number ends its connection in order to connect to it.
 func (p *peers) advertise(book *addressBook) {
 	line := book.line(p.server.cfg.ID)
 	if line == nil {
@@ -302,8 +304,8 @@ func (p *peers) openLinks() {
 	})
 }
 
-// hostsOf returns the hosts that certify a server: its own, and for one that no configuration
-// names those of all, where members alone may connect.
+// hostsOf returns the hosts that may certify a server: its own. For a server that no
+// configuration names these are the hosts of all servers, if only members may connect.
 func (p *peers) hostsOf(id quorum.ID) []string {
 	book := p.known.Load()
 	if hosts := book.hostsOf(id); len(hosts) > 0 || !p.server.cfg.PeersAreMembers {
@@ -312,9 +314,9 @@ func (p *peers) hostsOf(id quorum.ID) []string {
 	return book.hosts()
 }
 
-// proofs returns how servers prove who they are. A server that acts as another is refused,
-// and so is one with the name of a host that is none of the ensemble's. What it says then of its
-// number is compared with the host, see hostsOf.
+// proofs returns how servers prove their identity. A server that wants to act as another one is
+// refused, and so is one whose name has a host that is not in the ensemble. The number that it
+// then claims is compared with the host, see hostsOf.
 func (p *peers) proofs() *peernet.Proofs {
 	cfg := &p.server.cfg
 	if cfg.PeerProofs == nil {
@@ -365,9 +367,9 @@ func (p *peers) Down(link zab.LinkID) {
 	p.server.inbox.put(replica.Event{Kind: replica.EventLinkDown, Link: link})
 }
 
-// Receive implements peernet.Handler. While the disk or the loop has too much to do
-// nothing more is read, so that the sender has to wait. A transaction that cannot be read
-// ends the link before it gets into the log, which nobody could read then.
+// Receive implements peernet.Handler. While the disk or the loop is overloaded nothing more is
+// read, so the sender has to wait. A transaction that cannot be decoded ends the link before it
+// gets into the log, which nobody could read then.
 func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	p.server.behind.begin(link, p.server.monoMs())
 	defer p.server.behind.end(link)
@@ -392,12 +394,12 @@ func (p *peers) Receive(link zab.LinkID, batch []zab.Message) error {
 	return err
 }
 
-// eventBuffers are for the events of what comes in one read. The inbox copies them.
+// eventBuffers hold the events of what arrives in one read. The inbox copies them.
 var eventBuffers = sync.Pool{New: func() any { return new([]replica.Event) }}
 
-// readable says when a transaction that a leader has sent was decided, in ms since 1970, and
-// what is wrong with it. A configuration must be one that this server can count by: with its
-// acknowledgement an ensemble would come in force that it does not know.
+// readable returns when a transaction that a leader has sent was decided, in ms since 1970, or
+// what is wrong with it. A configuration must be one that this server can read: otherwise its
+// acknowledgement would help to put an ensemble in force that it does not know.
 func readable(m *zab.Message) (timeMs int64, err error) {
 	switch m.Kind {
 	case zab.KindProposal, zab.KindInform, zab.KindInformAndActivate:
@@ -440,10 +442,9 @@ func (p *peers) Moves(link zab.LinkID) {
 	p.server.inbox.put(replica.Event{Kind: replica.EventMoves, Link: link})
 }
 
-// dropStale takes out the connections to a leader that is not the one any more:
-// they were made while this server changed its mind. An attempt that failed is
-// told of as link 0, but only that of the present role. What the step itself makes
-// stale, the replica ignores.
+// dropStale closes connections to a leader that is no longer the leader: they were made before
+// this server changed its role. A failed attempt is reported as link 0, but only the attempt of
+// the present role. What the step itself makes stale is ignored by the replica.
 func (s *Server) dropStale(batch []replica.Event) {
 	p := s.peers
 	if p == nil {
@@ -484,7 +485,7 @@ func (s *Server) tellPeers(effects *replica.Effects) {
 	s.busy.take(s.replica.Heartbeats)
 }
 
-// carryOut does one effect on a link.
+// carryOut carries out one effect on a link.
 func (p *peers) carryOut(e *zab.Effect) {
 	s := p.server
 	switch e.Kind {
@@ -505,7 +506,7 @@ func (p *peers) carryOut(e *zab.Effect) {
 		}
 		addresses := p.known.Load().find(e.Server, of)
 		if len(addresses) == 0 {
-			p.outgoing = p.links.Connect(nil, 0) // it ends at once
+			p.outgoing = p.links.Connect(nil, 0) // this attempt ends at once
 			return
 		}
 		if e.Master {

@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Every request of a client that sends many at once, of all kinds and in pieces of any
-// size, is answered in its order, whatever limit is in force: no connection waits for a lock
-// or a turn that it holds itself.
+// Every request of a client that sends many at once, of all kinds and in pieces of any size, is
+// answered in order, whatever limit is in force: no connection waits for a lock or a turn that
+// it holds itself.
 func TestPipelinedRequestsOfAllKindsAreAnswered(t *testing.T) {
 	for name, limit := range map[string]func(c *Config){
 		"no limits":          func(*Config) {},
@@ -95,7 +95,7 @@ func answered(socket net.Conn, xid zk.Xid) error {
 	}
 }
 
-// anyRequest draws a request. What it asks for may fail.
+// anyRequest draws a request, which may fail.
 func anyRequest(random *rand.Rand) zk.Request {
 	path := fmt.Sprintf("/n%d", random.IntN(4))
 	data := make([]byte, random.IntN(2)*random.IntN(300))

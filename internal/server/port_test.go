@@ -43,9 +43,8 @@ func closes(socket net.Conn) error {
 	return nil
 }
 
-// refuses reports whether the server resets a connection as soon as it is there.
-// The kernel may tell the one who dials of the reset before it says that they
-// are connected.
+// refuses reports whether the server resets a connection as soon as it exists. The kernel may
+// report the reset to the side that dials before it reports that the connection is made.
 func refuses(s *Server) error {
 	socket, err := net.Dial("tcp", s.Addr().String())
 	if errors.Is(err, syscall.ECONNRESET) {
@@ -90,10 +89,10 @@ func TestImpossibleFramesCloseTheConnectionSilently(t *testing.T) {
 	}
 }
 
-// Random bytes, and random bodies after the header of every operation, whole
-// and truncated: the healthy client goes on, and nothing is left.
+// Random bytes, and random bodies after the header of every operation, whole and truncated: the
+// healthy client continues, and nothing is left.
 func TestGarbageHurtsNobody(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax = 0 }) // those that end may go later
+	s := start(t, vfs.NewMem(), func(c *Config) { c.ConnsPerIPMax = 0 }) // connections that end may disappear later
 	healthy := dial(t, s, nil)
 	healthy.do(create("/n", "", 0))
 	before := runtime.NumGoroutine()
@@ -143,7 +142,7 @@ func TestGarbageHurtsNobody(t *testing.T) {
 	}
 }
 
-// Connections that say nothing, or half a thing, cost little.
+// Connections that send nothing, or only a part of a message, cost little.
 func TestSilentConnectionsCostLittleAndGo(t *testing.T) {
 	const many = 1000
 	for name, says := range map[string][]byte{
@@ -244,14 +243,14 @@ func TestFourLetterWordsAreAnsweredInsteadOfAHandshake(t *testing.T) {
 		}
 	}
 	p := dial(t, s, nil)
-	p.socket.Write([]byte("srvr")) // after the handshake it is a length, an impossible one
+	p.socket.Write([]byte("srvr")) // after the handshake it is read as a length, an impossible one
 	if err := closes(p.socket); err != nil {
 		t.Error(err)
 	}
 }
 
-// A long frame that comes byte by byte costs what its bytes cost, not what it
-// would cost to take it up again with each.
+// A long frame that comes byte by byte costs as much as its bytes, not as much as starting it
+// again with each byte.
 func TestTrickledFrameCostsLittle(t *testing.T) {
 	pipes := &pipeListener{conns: make(chan net.Conn)}
 	start(t, vfs.NewMem(), func(c *Config) { c.TickTime, c.Listener = 2*time.Second, pipes })
@@ -279,7 +278,7 @@ func TestTrickledFrameCostsLittle(t *testing.T) {
 	}
 }
 
-// pipeListener accepts what a test hands it.
+// pipeListener accepts the connections that a test gives it.
 type pipeListener struct {
 	conns  chan net.Conn
 	closed sync.Once

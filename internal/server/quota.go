@@ -2,19 +2,20 @@ package server
 
 import "time"
 
-// quotaLogEvery is how often the operator is told of one path's quota.
+// quotaLogEvery is how often one path's quota is reported to the operator.
 const quotaLogEvery = time.Minute
 
-// quotaLogMax is how many paths the operator is told of in that time: clients make quotas.
+// quotaLogMax is how many paths are reported to the operator in that time, because clients
+// create quotas.
 const quotaLogMax = 1024
 
-// quotaLog is when the operator was told of which path, since a moment.
+// quotaLog records when each path was last reported, since a moment.
 type quotaLog struct {
 	told    map[string]int64
 	sinceMs int64
 }
 
-// takes reports whether a path is to be told of now.
+// takes reports whether to report a path now.
 func (q *quotaLog) takes(path string, nowMs int64) bool {
 	if at, ok := q.told[path]; ok && nowMs-at < quotaLogEvery.Milliseconds() {
 		return false
@@ -32,8 +33,8 @@ func (q *quotaLog) takes(path string, nowMs int64) bool {
 	return true
 }
 
-// warnQuotas tells the operator of quotas that were exceeded, each path once a
-// minute, and so many of them. The loop calls it.
+// warnQuotas tells the operator about exceeded quotas, each path once a minute, and only so
+// many paths. The loop calls it.
 func (s *Server) warnQuotas(paths []string, log *quotaLog) {
 	for _, path := range paths {
 		if !log.takes(path, s.loopMs) {
@@ -45,8 +46,8 @@ func (s *Server) warnQuotas(paths []string, log *quotaLog) {
 	}
 }
 
-// warnUnasked tells the operator, once a minute, of watchers that were disconnected since a
-// transaction had too many questions about what they may read. The loop calls it.
+// warnUnasked tells the operator, once a minute, about watchers that were disconnected because
+// a transaction had too many questions about what they may read. The loop calls it.
 func (s *Server) warnUnasked(connections int) {
 	if connections == 0 {
 		return

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Clients make quotas, as many as they like: the log has so many lines a minute about them.
+// Clients create as many quotas as they like: the log has a limited number of lines a minute
+// about them.
 func TestLinesAboutQuotasAreBounded(t *testing.T) {
 	var log quotaLog
 	lines := func(paths int, nowMs int64) (n int) {

@@ -2,5 +2,6 @@
 
 package server
 
-// underRace: the detector makes a storm ten times as long.
+// underRace is true if the race detector is on. It makes a storm take ten times
+// as long.
 const underRace = true

@@ -10,7 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The interval is the operator's, however long a tick is.
+// The interval is the one that the operator has set, no matter how long a tick
+// is.
 func TestContainersGoAtTheirOwnInterval(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.TickTime, c.ReapInterval = 20*time.Second, 10*time.Millisecond

@@ -7,14 +7,13 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
-// reconfigure carries out what a step has changed about the configuration of the
-// ensemble.
+// reconfigure carries out what a step has changed in the configuration of the ensemble.
 func (s *Server) reconfigure(e *replica.Ensembles) {
 	if e.Learned != nil {
 		s.learn(&addressBook{inForce: s.peers.known.Load().inForce, proposed: e.Learned})
 	}
-	// One step may put a configuration in force and learn of the next one: in the
-	// order of their versions, the newest stays known.
+	// One step may put a configuration in force and learn of the next one. They are handled in
+	// the order of their versions, so that the newest remains known.
 	if e.InForce != nil && e.Proposed != nil && e.Proposed.Version > e.InForce.Version {
 		s.putInForce(e.InForce)
 		s.propose(e.Proposed)
@@ -50,8 +49,8 @@ func (s *Server) putInForce(c *ensemble.Config) {
 	s.moveClients(m)
 }
 
-// learn makes a book the one by which servers are found: this one by the others, and the
-// others by this one. Links stay.
+// learn makes a book the one by which servers are found: this server by the others, and the
+// others by this one. Existing links stay.
 func (s *Server) learn(book *addressBook) {
 	s.peers.known.Store(book)
 	s.peers.listen(book)

@@ -24,8 +24,8 @@ import (
 // Recovery is what a server found on disk when it started.
 type Recovery struct {
 	Last             zk.Zxid
-	Snapshot         string // file name, "" if there was none
-	Records          int    // replayed after it
+	Snapshot         string // name of the file, "" if there was none
+	Records          int    // how many were replayed after it
 	DigestMismatches int
 	Time             time.Duration
 	SnapshotTime     time.Duration // until a snapshot was loaded, or none was found
@@ -38,7 +38,7 @@ func (s *Server) recover() error {
 	loaded := start
 	opts := s.cfg.durableOptions()
 	opts.Loaded = func() {
-		if s.replica == nil { // and not at a reload
+		if s.replica == nil { // but not at a reload
 			loaded = time.Now()
 		}
 	}
@@ -82,12 +82,12 @@ func (s *Server) recover() error {
 	return nil
 }
 
-// agrees refuses a start with a configuration that can do nothing with the newer one that
-// was logged, nil for none: this server would count by the one or by the other.
+// agrees refuses a start with a configuration that is incompatible with a newer one that was
+// logged, nil for none: this server would count by one of the two.
 func (c *Config) agrees(logged *ensemble.Config) error {
 	switch {
 	case logged == nil:
-	case !logged.Meets(c.Ensemble) && (c.Pending == nil || !logged.Meets(c.Pending)): // all hosts may change at one time
+	case !logged.Meets(c.Ensemble) && (c.Pending == nil || !logged.Meets(c.Pending)): // all hosts may change at once
 		return fmt.Errorf("the data belongs to an ensemble that was reconfigured to %s (version=%x), and the configuration "+
 			"names none of its hosts: if it was copied to make another ensemble, write version=%x into the file of "+
 			"dynamicConfigFile on each server, or end its name in .%x; otherwise write those servers into the configuration",
@@ -122,8 +122,8 @@ func (s *Server) reportRecovery(found *replicadisk.Found) {
 		slog.Int("sessions", s.replica.Sessions().Count()), slog.Duration("time", s.recovery.Time))
 }
 
-// recordBytesMax is the longest record that is written, as in Apache ZooKeeper, but that a znode
-// has to bear its data.
+// recordBytesMax returns the maximum size of a record that is written, as in Apache ZooKeeper,
+// but at most the maximum size of a znode's data.
 func (c *Config) recordBytesMax() int {
 	const extraMin = 1 << 10
 	extra := c.ExtraBytesMax
@@ -133,13 +133,13 @@ func (c *Config) recordBytesMax() int {
 	return min(c.FrameBytesMax+max(extra, extraMin), tree.DataMax)
 }
 
-// ReadBytesMax is the longest record, or part of a snapshot, that is read: no less
-// than a server with the usual settings has written.
+// ReadBytesMax returns the maximum size of a record, or of a part of a snapshot, that is read:
+// at least the size that a server with the usual settings may have written.
 func (c *Config) ReadBytesMax() int { return max(c.recordBytesMax(), 2*wire.FrameBytesMax) }
 
-// Check says what a start with the configuration would do with its directories, and
-// changes nothing. See datadir.Check. Unless the configuration is known to be the server's,
-// not the usual settings, it may be of an ensemble.
+// Check reports what a start with the configuration would do with its directories, and changes
+// nothing. See datadir.Check. If known is false, the configuration has the usual settings
+// instead of the server's own, so the directories may belong to an ensemble.
 func Check(c Config, known bool) (*datadir.Report, error) {
 	options := c.durableOptions()
 	options.Ensemble = options.Ensemble || !known
@@ -165,7 +165,7 @@ func (c *Config) replicaOptions() replica.Options {
 	tickMs := c.TickTime.Milliseconds()
 	key := c.SessionKey
 	if key == ([16]byte{}) {
-		_, _ = crand.Read(key[:]) // it ends the program rather than fail
+		_, _ = crand.Read(key[:]) // it never returns an error: it ends the program instead
 	}
 	return replica.Options{
 		SessionKey: key,
@@ -182,7 +182,7 @@ func (c *Config) replicaOptions() replica.Options {
 	}
 }
 
-// silence is how long servers may receive nothing from each other.
+// silence returns how long servers may receive nothing from each other.
 func (c *Config) silence() time.Duration {
 	if c.SilenceTime > 0 {
 		return c.SilenceTime
@@ -190,11 +190,12 @@ func (c *Config) silence() time.Duration {
 	return time.Duration(c.SyncLimit) * c.TickTime
 }
 
-// extendedIDMax is the greatest number of a server with extended types, as in ZooKeeper:
-// the owner of a TTL znode begins with the byte above.
+// extendedIDMax is the highest number of a server with extended types, as in ZooKeeper: the
+// owner of a TTL znode begins with the next higher byte.
 const extendedIDMax = 254
 
-// rules are those of a reconfig: a server that joins must have a number that it can be started with.
+// rules returns the rules of a reconfig: a server that joins must have a number with which it
+// can be started.
 func (c *Config) rules() ensemble.Rules {
 	rules := c.Reconfig
 	if c.ExtendedTypes {
@@ -203,7 +204,7 @@ func (c *Config) rules() ensemble.Rules {
 	return rules
 }
 
-// check refuses a configuration that no server or ensemble can work with.
+// check refuses a configuration with which no server or ensemble can work.
 func (c *Config) check() error {
 	switch {
 	case c.ExtendedTypes && c.ID > extendedIDMax:

@@ -2,14 +2,15 @@ package server
 
 import "strings"
 
-// warnRefused tells why a reconfig was refused: its client gets no more than a code. nil is none.
+// warnRefused logs why a reconfig was refused, because its client gets only a code. nil means
+// that none was refused.
 func (s *Server) warnRefused(why error) {
 	if why != nil {
 		s.cfg.Logger.Warn("a reconfig was refused", "reason", brief(why.Error()))
 	}
 }
 
-// brief is the beginning of a text that a client may have made as long as it wants.
+// brief returns the beginning of a text that a client may have made arbitrarily long.
 func brief(text string) string {
 	const most = 400
 	if len(text) <= most {

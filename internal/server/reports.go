@@ -2,30 +2,30 @@ package server
 
 import "sync"
 
-// reports lets one report of a kind be there at a time: it is made for all who have asked
-// before it began, and the next one not until the last of them has released it. So what
-// reports take in memory does not depend on how many ask, and all of them are told what was
-// so after they asked.
+// reports allows one report of each kind at a time. It is made for everybody who has asked
+// before it began, and the next one is not made until the last of them has released it. So the
+// memory for reports does not depend on how many ask, and each answer is newer than its
+// question.
 type reports struct {
 	mu sync.Mutex
 	of map[string]*kind
 }
 
-// kind is the place of the reports of one kind.
+// kind has the reports of one kind.
 type kind struct {
-	place sync.Mutex // of the one that is being made, or that somebody still has
-	next  *report    // of all who ask now; nil for none
+	place sync.Mutex // held for the report that is being made, or is still in use
+	next  *report    // for everybody who asks now; nil for none
 }
 
-// report is one of them.
+// report is one report.
 type report struct {
 	once  sync.Once
 	text  string
-	users int // who have it, or wait for it
+	users int // how many have it, or wait for it
 }
 
-// Report returns a report of a kind, and what releases it, which must be called: others wait
-// for that. Beginning and end of write are between the call and the return.
+// Report returns a report of a kind, and a function that releases it, which must be called
+// because others wait for that. write begins and ends between the call and the return.
 func (s *Server) Report(name string, write func() string) (text string, release func()) {
 	a := &s.reports
 	a.mu.Lock()
@@ -46,7 +46,7 @@ func (s *Server) Report(name string, write func() string) (text string, release 
 	r.once.Do(func() {
 		k.place.Lock()
 		a.mu.Lock()
-		k.next = nil // who asks from now on has the next one
+		k.next = nil // later callers get the next one
 		a.mu.Unlock()
 		r.text = write()
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// waiting is how many wait for the next report of a kind.
+// waiting is the number of those that wait for the next report of a kind.
 func (a *reports) waiting(name string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -24,8 +24,8 @@ func (a *reports) waiting(name string) int {
 	return 0
 }
 
-// TestReportIsMadeOnceForAllWhoAskMeanwhile, and not while somebody has the one before. One of
-// another kind waits for neither.
+// TestReportIsMadeOnceForAllWhoAskMeanwhile, and not while somebody has the one before. A
+// report of another kind waits for neither.
 func TestReportIsMadeOnceForAllWhoAskMeanwhile(t *testing.T) {
 	s := &Server{}
 	var made atomic.Int32
@@ -64,7 +64,7 @@ func (a *longAnswers) Answer(*Server, string) string {
 	return strings.Repeat("x", 8<<20)
 }
 
-// TestClientsThatReadNoAnswerHoldOneTogether: each held one of its own, for ever.
+// TestClientsThatReadNoAnswerHoldOneTogether: they used to hold one each, forever.
 func TestClientsThatReadNoAnswerHoldOneTogether(t *testing.T) {
 	answers := &longAnswers{}
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Commands, c.FourLetterWords = answers, []string{"*"} })
@@ -95,7 +95,7 @@ func TestClientsThatReadNoAnswerHoldOneTogether(t *testing.T) {
 	}
 }
 
-// TestClientThatReadsNoAnswerIsDisconnected: others wait for what it has.
+// TestClientThatReadsNoAnswerIsDisconnected, because others wait for the report that it has.
 func TestClientThatReadsNoAnswerIsDisconnected(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Commands, c.FourLetterWords = &longAnswers{}, []string{"*"} })
 	s.closeGrace = 50 * time.Millisecond

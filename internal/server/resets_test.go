@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// crst is about connections and srst about the totals, as in Apache's server: neither sets the
-// other's figures back.
+// crst resets the figures of connections and srst the totals, as in Apache's server: neither
+// resets the other's figures.
 func TestResetsLeaveEachOthersFigures(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	p := dial(t, s, nil)

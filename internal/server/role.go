@@ -12,29 +12,28 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// Mode is what a server is to its clients, as ZooKeeper names it.
+// Mode is a server's mode as its clients see it, named as in ZooKeeper.
 type Mode string
 
-// The modes. A server that is looking for a leader, or not in step with it yet,
-// serves nobody.
+// The modes. A server that is looking for a leader, or is not synchronized with it yet, serves
+// nobody.
 const (
 	ModeLooking    Mode = "looking"
 	ModeStandalone Mode = "standalone"
 	ModeLeader     Mode = "leader"
 	ModeFollower   Mode = "follower"
 	ModeObserver   Mode = "observer"
-	ModeReadOnly   Mode = "read-only" // looking, but clients that want it may read
+	ModeReadOnly   Mode = "read-only" // looking, but clients that accept it may read
 )
 
-// Role is a server's place in its ensemble.
+// Role is a server's role in its ensemble.
 type Role struct {
 	Mode   Mode
-	Epoch  uint32    // established; 0 while looking
+	Epoch  uint32    // the established epoch; 0 while looking
 	Leader quorum.ID // 0 while looking
 }
 
-// Sizes are the last, the least and the largest of some sizes in bytes, -1
-// before the first.
+// Sizes are the last, the smallest and the largest of some sizes in bytes, -1 before the first.
 type Sizes struct{ Last, Min, Max int }
 
 // place is the server's role as the loop last saw it.
@@ -43,7 +42,7 @@ type place struct {
 	role      Role
 	sinceMs   int64
 	proposals proposalSizes
-	told      map[string]int64 // when, of attempts to get a role; the loop's
+	told      map[string]int64 // when each attempt to get a role was last logged; of the loop
 }
 
 type proposalSizes struct {
@@ -77,15 +76,15 @@ func (p *proposalSizes) report() Sizes {
 	return p.now
 }
 
-// role returns the server's role and for how long it has had it.
+// role returns the server's role and how long it has had it.
 func (s *Server) role() (Role, time.Duration) {
 	s.place.mu.Lock()
 	defer s.place.mu.Unlock()
 	return s.place.current(), time.Duration(s.monoMs()-s.place.sinceMs) * time.Millisecond
 }
 
-// current is the role; before the first step the server is looking. Called with
-// mu held.
+// current returns the role; before the first step the server is looking. It is called with mu
+// held.
 func (p *place) current() Role {
 	if p.role.Mode == "" {
 		return Role{Mode: ModeLooking}
@@ -99,14 +98,14 @@ func (s *Server) Role() Role {
 	return role
 }
 
-// ElectionLog returns the newest elections of the ensemble as this server has seen them, the
-// oldest first. Like Status it waits until Run is running.
+// ElectionLog returns the newest elections of the ensemble as this server saw them, the oldest
+// first. Like Status it waits until Run is running.
 func (s *Server) ElectionLog() (all []replica.ElectionEntry) {
 	s.inspect(func(r *replica.Replica) { all = r.ElectionLog() })
 	return all
 }
 
-// noteStep looks at what a step has made of the role and the tree. The loop calls it.
+// noteStep records what a step has changed in the role and the tree. The loop calls it.
 func (s *Server) noteStep(effects *replica.Effects) {
 	if len(effects.Left) > 0 {
 		s.snaps.roleEnded()
@@ -154,7 +153,7 @@ func (s *Server) noteStep(effects *replica.Effects) {
 	}
 }
 
-// logRole says what the server is to its clients from here on.
+// logRole logs the server's new role.
 func (s *Server) logRole(role Role, left []zab.Reason) {
 	log := s.cfg.Logger
 	epoch := slog.Int64("epoch", int64(role.Epoch))
@@ -172,8 +171,8 @@ func (s *Server) logRole(role Role, left []zab.Reason) {
 	}
 }
 
-// tellSeldom logs what a server tells that tries to get a role, as often as it is refused: each line
-// once a minute.
+// tellSeldom logs a message of a server that tries to get a role. Such messages come as often
+// as it is refused, so each line is logged only once a minute.
 func (s *Server) tellSeldom(what, key string, value any) {
 	line := fmt.Sprint(what, value)
 	if at, told := s.place.told[line]; told && s.loopMs-at < time.Minute.Milliseconds() {
@@ -194,7 +193,7 @@ func reasonsOf(left []zab.Reason) string {
 	return strings.Join(reasons, ", ")
 }
 
-// roleOf tells a replica's role.
+// roleOf returns a replica's role.
 func roleOf(r *replica.Replica, id quorum.ID) Role {
 	leader, known := r.Leader()
 	switch {

@@ -31,7 +31,7 @@ func saslServer(t *testing.T, change func(*Config)) *Server {
 	})
 }
 
-// prove lets a client prove who it is, and returns the code of the last answer.
+// prove lets a client authenticate, and returns the code of the last answer.
 func prove(t *testing.T, p *peer, user, password string) zk.Code {
 	t.Helper()
 	c := sasl.DigestClient(digestOfZooKeeper, user, password)
@@ -94,7 +94,8 @@ func TestWhoProvesNothingIsRefused(t *testing.T) {
 	gone(t, p)
 }
 
-// allowSaslFailedClients: a client that fails goes on as nobody, once and for all.
+// allowSaslFailedClients: a client that fails continues without an identity, for the rest of
+// its connection.
 func TestWhoFailsMayGoOnAsNobody(t *testing.T) {
 	s := saslServer(t, func(c *Config) { c.SASLOptional = true })
 	p := dial(t, s, nil)
@@ -112,8 +113,8 @@ func TestWhoFailsMayGoOnAsNobody(t *testing.T) {
 	}
 }
 
-// Where another scheme is enforced a client that fails is answered as elsewhere: whether it may go
-// on depends on allowSaslFailedClients alone, and if so it may prove what is enforced.
+// If another scheme is enforced, a client that fails is answered as elsewhere: whether it may
+// continue depends on allowSaslFailedClients alone, and if so it may prove what is enforced.
 func TestWhoFailsMayProveWhatIsEnforced(t *testing.T) {
 	for optional, want := range map[bool]zk.Code{true: zk.OK, false: zk.ErrAuthFailed} {
 		s := saslServer(t, func(c *Config) { c.Auth.Enforce, c.SASLOptional = []string{"digest"}, optional })
@@ -130,8 +131,8 @@ func TestWhoFailsMayProveWhatIsEnforced(t *testing.T) {
 	}
 }
 
-// With sasl enforced nobody is served before the exchange has ended well, not even with
-// allowSaslFailedClients.
+// With sasl enforced, nobody is served before the exchange has ended successfully, not even
+// with allowSaslFailedClients.
 func TestEnforcedSASL(t *testing.T) {
 	s := saslServer(t, func(c *Config) { c.Auth.Enforce, c.SASLOptional = []string{"sasl"}, true })
 	read := zk.Request{Op: zk.OpGetData, Path: "/"}
@@ -160,8 +161,8 @@ func TestEnforcedSASL(t *testing.T) {
 	}
 }
 
-// ensembleAuthName: a client that was sent to the wrong ensemble, by an old address, say,
-// is cut, and looks further. An answer would end its session.
+// ensembleAuthName: a client that reached the wrong ensemble, by an old address for example, is
+// disconnected, and looks further. An answer would end its session.
 func TestClientsOfAnotherEnsembleAreCut(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Auth.Ensemble, c.Auth.Ensembles = true, []string{"blue", "old-blue"} })
 	for name, mine := range map[string]bool{"blue": true, "old-blue": true, "": true, "green": false} {

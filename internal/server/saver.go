@@ -6,9 +6,9 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// saver writes configurations down for the next start, beside the loop: the disk that they
-// go to may be slow, and heartbeats do not wait for it. It keeps the newest of each kind. A
-// server that ends before one is saved finds it in its log, or learns of it from the others.
+// saver saves configurations for the next start, outside the loop: their disk may be slow, and
+// heartbeats must not wait for it. It keeps the newest of each kind. A server that ends before
+// one is saved finds it in its log, or learns of it from the others.
 type saver struct {
 	ready chan struct{} // a token when there is something to save; closed at the end
 
@@ -19,8 +19,8 @@ type saver struct {
 
 func newSaver() *saver { return &saver{ready: make(chan struct{}, 1)} }
 
-// put leaves a configuration to be saved: one that is proposed if next, otherwise the one
-// that has come into force. The loop calls it.
+// put leaves a configuration to be saved: with next a proposed one, otherwise the one that has
+// taken effect. The loop calls it.
 func (s *saver) put(c *ensemble.Config, next bool) {
 	s.mu.Lock()
 	if next {
@@ -35,10 +35,11 @@ func (s *saver) put(c *ensemble.Config, next bool) {
 	}
 }
 
-// end has runSaver end once everything is saved. Nothing is put after it.
+// end makes runSaver end once everything is saved. Nothing may be put after it.
 func (s *saver) end() { close(s.ready) }
 
-// take returns what is to be saved, nil for nothing. A proposal that is decided is not.
+// take returns what has to be saved, nil for nothing. A proposal that has been decided is left
+// out.
 func (s *saver) take() (inForce, next *ensemble.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +51,8 @@ func (s *saver) take() (inForce, next *ensemble.Config) {
 	return inForce, next
 }
 
-// runSaver saves until it is ended. Without a configuration the server would start with an
-// older one, and learn of the newer one from its peers.
+// runSaver saves until it is ended. If a configuration is not saved, the server starts with an
+// older one, and learns of the newer one from its peers.
 func (s *Server) runSaver() {
 	save := func(c *ensemble.Config, next bool) {
 		if c == nil || s.cfg.SaveEnsemble == nil {

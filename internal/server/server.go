@@ -12,14 +12,14 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
-// Server is one running server. New recovers its data, Run serves.
+// Server is one running server. New recovers its data, and Run serves.
 type Server struct {
 	cfg                      Config
 	replica                  *replica.Replica
 	reader                   *replica.Reader
 	clients                  [clientPorts]clientPort
 	quorumPort, electionPort *ports.Ports // nil: the server is standalone
-	observerPort             *ports.Ports // nil: it serves no observers as a follower
+	observerPort             *ports.Ports // nil: it does not serve observers as a follower
 	inbox                    inbox
 	disk                     *disk
 	saver                    *saver
@@ -36,23 +36,23 @@ type Server struct {
 	place                    place
 	startMs                  int64
 	loopMs                   int64 // when the loop began its step; of the loop
-	digestToldMs             int64 // when a digest that differs was logged last; of the loop
+	digestToldMs             int64 // when a differing digest was last logged; of the loop
 	recovery                 Recovery
 	spareWork                []diskWork // of the loop
-	lent                     int        // loans in this step; of the loop
+	lent                     int        // loans given in this step; of the loop
 
-	questions chan func() // to be answered by the loop, see inspect
+	questions chan func() // calls for the loop, see inspect
 
-	// closeGrace is how long a client may take to read what comes before the
-	// end: a writer must not wait for ever for one that does not read.
+	// closeGrace is how long a client may take to read what comes before the end: a writer must
+	// not wait for ever for one that does not read.
 	closeGrace time.Duration
 
 	inFlight      atomic.Int64 // requests that the loop has not answered yet
-	requestBytes  atomic.Int64 // what they take in memory, but for the long ones
+	requestBytes  atomic.Int64 // their memory, except that of the long ones
 	inFlightBytes atomic.Int64 // of records for the disk
 	requests      budget       // of long requests
 	answers       budget       // of long answers that are being made
-	slots         budget       // requests that the loop may have, where a throttle bounds them
+	slots         budget       // requests that the loop may have, if a throttle bounds them
 	largeBytes    atomic.Int64 // of large requests
 	handshakes    handshakes
 	reports       reports
@@ -61,23 +61,23 @@ type Server struct {
 	identityConns identityConns
 	peerBytes     atomic.Int64  // bytes in the inbox that came from other servers
 	peersEased    chan struct{} // a token when there is space for more
-	behind        behind        // what of them is not even there yet
+	behind        behind        // since when other servers' messages have waited to get there
 	outboxBytes   atomic.Int64  // in all outboxes, and with their writers
 	log           *logQueue
 	laggards      laggards
 	unfinished    laggards // see conn.begins
-	many          struct { // outboxes, none of them crowded
+	many          struct { // about outboxes none of which is crowded
 		sync.Mutex
-		againMs int64 // when they may be looked at again
+		againMs int64 // when they may be examined again
 	}
 	diskFull atomic.Bool
 
-	permittedMs atomic.Int64 // until when the oracle lets this server go on alone; 0: it does not
+	permittedMs atomic.Int64 // until when the oracle permits this server to go on alone; 0: it does not
 
-	leads  atomic.Bool // clients are served, and this server decides
+	leads  atomic.Bool // clients are served, and this server leads
 	serves atomic.Bool // clients are served
 
-	longestData atomic.Int64 // see Tree.LongestData, at the end of the last step
+	longestData atomic.Int64 // Tree.LongestData at the end of the last step
 
 	traceMask atomic.Int64
 
@@ -87,8 +87,8 @@ type Server struct {
 	tasks  sync.WaitGroup
 }
 
-// New opens and recovers the data directory and listens on the client port. It
-// does not serve yet. Errors say what was wrong with which file or address.
+// New opens and recovers the data directory and listens on the client port. It does not serve
+// yet. Errors name the file or address that is wrong.
 func New(cfg Config) (*Server, error) {
 	cfg = cfg.withDefaults()
 	s := &Server{cfg: cfg, closeGrace: 5 * time.Second}
@@ -130,17 +130,17 @@ func (c Config) withDefaults() Config {
 	if c.SessionMax <= 0 {
 		c.SessionMax = 20 * c.TickTime
 	}
-	if c.Ensemble == nil { // as in ZooKeeper: one file may serve an ensemble, and a server alone
+	if c.Ensemble == nil { // as in ZooKeeper: one file may be used for an ensemble and for a standalone server
 		c.LocalSessions, c.UpgradeSessions, c.NoClientsOfLeader = false, false, false
 	}
 	return c
 }
 
-// errStopped is why an orderly stop ends the tasks.
+// errStopped is the reason of an orderly stop, which ends the tasks.
 var errStopped = errors.New("server stopped")
 
-// Run serves until ctx ends, which is an orderly stop and no error, or until
-// something fatal happens. It returns when everything has ended. Call it once.
+// Run serves until ctx ends, which is an orderly stop and no error, or until something fatal
+// happens. It returns when everything has ended. It may be called once.
 func (s *Server) Run(ctx context.Context) error {
 	defer s.close()
 	defer s.auditStop()
@@ -175,7 +175,7 @@ func (s *Server) task(f func()) {
 	s.run(f)
 }
 
-// run is task for one that is counted already.
+// run is task for a goroutine that is already counted.
 func (s *Server) run(f func()) {
 	go func() {
 		defer s.tasks.Done()
@@ -215,8 +215,8 @@ func (s *Server) now() replica.Now {
 	return replica.Now{MonoMs: s.monoMs(), WallMs: s.cfg.Wall().UnixMilli(), PermittedMs: s.permittedMs.Load()}
 }
 
-// runTicks tells the loop that time has passed, at least four times a tick, and
-// when it is to look for containers and TTL znodes.
+// runTicks tells the loop that time has passed, at least four times per tick, and often enough
+// for the search for containers and TTL znodes.
 func (s *Server) runTicks() {
 	const least = 10 * time.Millisecond
 	step := min(max(s.cfg.TickTime/4, least), time.Second)
@@ -228,7 +228,7 @@ func (s *Server) runTicks() {
 		select {
 		case <-timer.C():
 			s.inbox.put(replica.Event{Kind: replica.EventTick})
-			s.disk.signal() // it looks whether its files are there
+			s.disk.signal() // the disk then checks whether its files are there
 			s.expireHandshakes()
 			s.tellBusy()
 		case <-s.done.Done():

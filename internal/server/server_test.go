@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// start runs a server on a memory disk until the test ends.
+// start runs a server on an in-memory disk until the test ends.
 func start(t testing.TB, fs vfs.FS, change func(*Config)) *Server {
 	t.Helper()
 	s, stop := launch(t, fs, change)
@@ -49,7 +49,7 @@ func dial(t *testing.T, s *Server, old *peer) *peer {
 	return greet(t, socket, old)
 }
 
-// greet shakes hands on a connection, which ends with the test.
+// greet performs the handshake on a connection, which ends with the test.
 func greet(t *testing.T, socket net.Conn, old *peer) *peer {
 	t.Helper()
 	t.Cleanup(func() { socket.Close() })
@@ -98,7 +98,7 @@ func (p *peer) send(requests ...zk.Request) {
 	p.socket.Write(b)
 }
 
-// reply reads the next reply; events that come before it are kept.
+// reply reads the next reply; events that arrive before it are kept.
 func (p *peer) reply(op zk.Op) (wire.ReplyHeader, zk.Result) {
 	p.t.Helper()
 	for {
@@ -139,7 +139,7 @@ func create(path, data string, mode zk.CreateMode) zk.Request {
 	return zk.Request{Op: zk.OpCreate, Path: path, Data: []byte(data), ACL: zk.OpenACL(), Mode: mode}
 }
 
-// Re-attachment is test number one.
+// Attaching to a session again is the first thing to test.
 func TestReconnectingClientKeepsSessionAndEphemerals(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	a := dial(t, s, nil)
@@ -206,7 +206,7 @@ func TestSilentSessionExpiresWithItsEphemeralsInOneTransaction(t *testing.T) {
 	b.do(zk.Request{Op: zk.OpAddWatch, Path: "/", Watches: zk.WatchPersistentRecursive})
 	awaittest.Until(t, "five ephemerals deleted", func() bool {
 		now.Advance(s.cfg.TickTime / 4)
-		b.do(zk.Request{Op: zk.OpSync, Path: "/"}) // its own requests keep b alive, a is silent; the loop has a step for each
+		b.do(zk.Request{Op: zk.OpSync, Path: "/"}) // b's own requests keep it alive, a is silent; the loop has a step for each
 		return len(b.events) >= 5
 	})
 	for _, e := range b.events {

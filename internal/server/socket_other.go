@@ -4,7 +4,7 @@ package server
 
 import "errors"
 
-// polled tells that a socket's descriptor can be read and written directly.
+// polled reports whether a socket's descriptor can be read and written directly.
 const polled = false
 
 var errNotPolled = errors.New("sockets are not polled on this system")

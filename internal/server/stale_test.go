@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// What is said of an older attempt to connect, or of none, does not end the role
-// that the server has taken up since; that of the present one does.
+// The result of an older attempt to connect, or of none, does not end the role that the server
+// has begun since; the result of the present one does.
 func TestAFailedConnectEndsTheRoleItWasMadeForAlone(t *testing.T) {
 	s := &Server{peers: &peers{outgoing: 7}}
 	down := func(link zab.LinkID) zab.LinkID {

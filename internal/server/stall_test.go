@@ -17,9 +17,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestStalledDiskOfALeaderEndsNoLivingSession: the others have all that it proposes. Once
-// 64 MiB wait for its disk, the leader reads nothing more from its learners, heartbeats of
-// sessions neither. It gives up its role, and until then ends no session.
+// TestStalledDiskOfALeaderEndsNoLivingSession: the others have everything that it proposes.
+// Once 64 MiB wait for its disk, the leader reads nothing more from its learners, not even
+// heartbeats of sessions. It gives up its role, and ends no session until then.
 func TestStalledDiskOfALeaderEndsNoLivingSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout, silence = 3 * time.Second, 7 * time.Second

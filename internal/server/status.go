@@ -23,7 +23,7 @@ import (
 // stats are a server's totals since the start or the last reset.
 type stats struct {
 	received   atomic.Int64
-	sentGone   atomic.Int64 // what connections count no more, less what was sent before a reset
+	sentGone   atomic.Int64 // sent by connections that are gone, minus what was sent before a reset
 	connects   atomic.Int64
 	authFailed atomic.Int64
 	handshakes lobby.Failures
@@ -34,7 +34,7 @@ type stats struct {
 	latency    latency
 }
 
-// latency keeps the shortest, longest and mean time of requests.
+// latency has the shortest, longest and mean time of requests.
 type latency struct {
 	mu                    sync.Mutex
 	count                 int64
@@ -60,7 +60,7 @@ func (l *latency) reset() {
 	l.count, l.totalMs, l.minMs, l.maxMs = 0, 0, 0, 0
 }
 
-// Latency is the time requests took in this server.
+// Latency is the time that requests took in this server.
 type Latency struct {
 	MinMs, MaxMs int64
 	AvgMs        float64
@@ -83,12 +83,12 @@ type connStats struct {
 	hasOp          bool
 	lastXid        zk.Xid
 	lastZxid       zk.Zxid
-	respondedMs    int64 // -1: not since a reset
+	respondedMs    int64 // -1: no reply since a reset
 	latency        connLatency
 	waiting        []waiting // the requests that the loop has, in order
 }
 
-// waiting is when a request came, and what it takes in memory.
+// waiting is when a request arrived, and its memory.
 type waiting struct{ cameMs, bytes int64 }
 
 type connLatency struct{ count, total, min, max, last int64 }
@@ -104,16 +104,16 @@ func (l *connLatency) note(ms, n int64) {
 	l.last = ms
 }
 
-// note counts a request; one that is answered at once has its zxid already, and
-// its latency is known when its batch has been handled.
+// note counts a request. A request that is answered at once already has its zxid, and its
+// latency is known when its batch has been handled.
 func (t *connStats) note(r *zk.Request, zxid zk.Zxid, nowMs int64) {
 	t.received++
 	if r.Op == zk.OpAuth || r.Op == zk.OpSASL {
-		return // ZooKeeper answers these before it looks at the connection's numbers
+		return // ZooKeeper answers these before it updates the connection's figures
 	}
 	t.lastOp, t.hasOp = r.Op, true
 	if r.Xid >= 0 {
-		t.lastXid = r.Xid // of the client's last real request
+		t.lastXid = r.Xid // only real requests of the client
 	}
 	if zxid != 0 {
 		t.lastZxid, t.respondedMs = zxid, nowMs
@@ -122,7 +122,7 @@ func (t *connStats) note(r *zk.Request, zxid zk.Zxid, nowMs int64) {
 
 func (t *connStats) wait(nowMs, bytes int64) { t.waiting = append(t.waiting, waiting{nowMs, bytes}) }
 
-// forget returns what all that wait take in memory: nobody answers them.
+// forget returns the memory of all waiting requests, which nobody answers any more.
 func (t *connStats) forget() (bytes int64) {
 	for i := range t.waiting {
 		bytes += t.waiting[i].bytes
@@ -131,8 +131,8 @@ func (t *connStats) forget() (bytes int64) {
 	return bytes
 }
 
-// answered counts a reply of the loop, to the request that waited longest, and returns what
-// that has taken in memory.
+// answered counts a reply of the loop, to the request that waited longest, and returns the
+// memory of that request.
 func (t *connStats) answered(zxid zk.Zxid, s *Server) (bytes int64) {
 	t.sent++
 	t.lastZxid = zxid
@@ -153,21 +153,21 @@ func (t *connStats) answered(zxid zk.Zxid, s *Server) (bytes int64) {
 	return bytes
 }
 
-// Status is what a server says about itself.
+// Status is what a server reports about itself.
 type Status struct {
 	Role
-	RoleTime         time.Duration // since the role was taken up
+	RoleTime         time.Duration // since the role began
 	ID               quorum.ID
 	Phase            string // of Zab, as "following - broadcast"; "" for a standalone server
 	Elections        int64  // decided since the start
 	Participants     int    // in the configuration in force
 	Learners         []zab.Learner
-	Master           quorum.ID // of an observer: whom it gets its history from, the leader or an observer master
+	Master           quorum.ID // of an observer: where it gets its history, from the leader or an observer master
 	HasMaster        bool
 	PendingSyncs     int
-	Committed        zk.Zxid // by this leader; elsewhere as Last
+	Committed        zk.Zxid // by this leader; on other servers the same as Last
 	LeaderSilent     time.Duration
-	SteppedMs        int64 // by the clock, when the loop last looked at it: what Learners and LeaderSilent count from
+	SteppedMs        int64 // time of the last step, by the clock: Learners and LeaderSilent are relative to it
 	ProposalBytes    Sizes // of this leader
 	Ensemble         *ensemble.Config
 	Digest           uint64 // of the tree at Last
@@ -177,7 +177,7 @@ type Status struct {
 	Connections      int
 	Outstanding      int64
 	Uptime           time.Duration
-	Znodes           int // the root counted once
+	Znodes           int // the root counts once
 	Ephemerals       int
 	TextBytes        int64
 	Sessions         int
@@ -188,23 +188,23 @@ type Status struct {
 	Connects         int64 // handshakes
 	AuthFailed       int64
 	HandshakesFailed int64
-	Refusals         Refusals // by the other limits
+	Refusals         Refusals // refused by the other limits
 	DiskFull         bool
-	PortsFailed      []string // addresses on which it should listen and cannot, each with the reason
+	PortsFailed      []string // addresses on which it should listen but cannot, each with the reason
 	SnapshotsFailed  int64
 	SnapshotLast     zk.Zxid
-	SnapshotAt       time.Time // when that one was whole; zero before the first of this process
+	SnapshotAt       time.Time // when that one was complete; zero before the first of this process
 	Syncs            int64
 	SyncAvg, SyncMax time.Duration
 	Recovery         Recovery
-	Audit            audit.Report // of the audit log; zero where none is written
+	Audit            audit.Report // of the audit log; zero if none is written
 	Backups          BackupReport
 	Traces           TraceReport
-	Ended            bool // what the loop owned is not told any more
+	Ended            bool // the loop has ended, so the fields that it owns are missing
 }
 
-// Status looks at everything at once. What the loop owns is told only while Run
-// is running: until then Status waits.
+// Status reports everything at once. What the loop owns is available only while Run is running:
+// until then Status waits.
 func (s *Server) Status() Status {
 	st := Status{
 		ID: s.cfg.ID, Latency: s.stats.latency.report(), Received: s.stats.received.Load(),
@@ -237,7 +237,7 @@ func (s *Server) Status() Status {
 	return st
 }
 
-// sent returns how much was sent to clients, and how many there are.
+// sent returns how many packets were sent to clients, and how many clients there are.
 func (s *Server) sent() (packets int64, conns int) {
 	s.conns.ending.RLock()
 	defer s.conns.ending.RUnlock()
@@ -251,7 +251,7 @@ func (s *Server) sent() (packets int64, conns int) {
 	return packets, conns
 }
 
-// place tells where the server stands among others.
+// place fills in the server's role among the others.
 func (st *Status) place(r *replica.Replica) {
 	p := r.Peer()
 	st.Elections, st.Learners, st.PendingSyncs = st.Counts.Elections, p.Learners(), p.PendingSyncs()
@@ -271,8 +271,8 @@ func (st *Status) place(r *replica.Replica) {
 	}
 }
 
-// Synced counts a leader's learners that are served: followers with a vote, observers, and
-// followers without one.
+// Synced counts a leader's learners that it serves: followers with a vote, observers, and
+// followers without a vote.
 func (st *Status) Synced() (followers, observers, others int) {
 	for _, l := range st.Learners {
 		switch {
@@ -288,8 +288,8 @@ func (st *Status) Synced() (followers, observers, others int) {
 	return followers, observers, others
 }
 
-// Lag is how many committed transactions a follower has not acknowledged. One
-// that is an epoch behind lags by all of this one.
+// Lag returns how many committed transactions a follower has not acknowledged. One that is an
+// epoch behind lags by all transactions of this epoch.
 func (st *Status) Lag(l *zab.Learner) int64 {
 	acked := l.Acked
 	if acked.Epoch() != st.Committed.Epoch() {
@@ -307,7 +307,7 @@ func (t *syncStats) report() (count int64, avg, max time.Duration) {
 	return t.count, avg, t.max
 }
 
-// ResetStats starts the totals again, and leaves connections what they have counted.
+// ResetStats resets the totals, but not the figures of connections.
 func (s *Server) ResetStats() {
 	s.stats.received.Store(0)
 	s.stats.latency.reset()
@@ -324,7 +324,7 @@ func (s *Server) ResetStats() {
 	s.stats.sentGone.Store(-sent)
 }
 
-// ResetConnStats starts every connection's figures again, and leaves the totals as they are.
+// ResetConnStats resets the figures of all connections, but not the totals.
 func (s *Server) ResetConnStats() {
 	s.conns.ending.Lock()
 	defer s.conns.ending.Unlock()
@@ -340,17 +340,17 @@ func (s *Server) ResetConnStats() {
 type Conn struct {
 	ID             session.ConnID
 	Remote         netip.AddrPort
-	Secure         bool         // on a port that speaks TLS
+	Secure         bool         // on a port that uses TLS
 	Session        zk.SessionID // 0 before the handshake
-	Queued         int          // requests with the loop
+	Queued         int          // requests that the loop has
 	Received, Sent int64
 	LastOp         zk.Op
 	HasOp          bool
-	Since          time.Duration // for how long it has been here
+	Since          time.Duration // how long it has existed
 	TimeoutMs      int32
 	LastXid        zk.Xid
 	LastZxid       zk.Zxid
-	Responded      time.Duration // since the last reply; negative: there was none since a reset
+	Responded      time.Duration // since the last reply; negative: none since a reset
 	LatencyMs      struct{ Last, Min, Avg, Max int64 }
 }
 
@@ -383,16 +383,16 @@ func (s *Server) Conns() []Conn {
 
 // Dump is the state of sessions and their ephemerals.
 type Dump struct {
-	NowMs      int64 // of the clock that the buckets count on
+	NowMs      int64 // of the clock that the buckets refer to
 	Buckets    []session.Bucket
-	Sessions   []session.Lease // the same by id, with their timeouts
+	Sessions   []session.Lease // all sessions by id, with their timeouts
 	Local      []session.Bucket
 	Ephemerals map[zk.SessionID][]string
-	Left       int // ephemerals that are left out
+	Left       int // how many ephemerals are left out
 }
 
-// Dump lists sessions by the time they expire, and their ephemerals: as a report of watches,
-// not many more than watch.ReportBytesMax bytes of paths, with 16 for each.
+// Dump lists sessions by the time at which they expire, and their ephemerals. Like a report of
+// watches it has not much more than watch.ReportBytesMax bytes of paths, plus 16 for each.
 func (s *Server) Dump() Dump { return s.dump(watch.ReportBytesMax) }
 
 func (s *Server) dump(bytesMax int) Dump {
@@ -400,7 +400,8 @@ func (s *Server) dump(bytesMax int) Dump {
 	s.inspect(func(r *replica.Replica) {
 		d.Buckets, d.Sessions, d.Local = r.Sessions().Buckets(), r.Sessions().Leases(), r.Locals().Buckets()
 	})
-	// The paths may be millions: the loop does not wait for them, nor a writer for all.
+	// There may be millions of paths: the loop does not wait for them, and no writer waits for
+	// all of them.
 	t := s.replica.Tree()
 	t.RLock()
 	owners := t.EphemeralOwners()
@@ -430,7 +431,7 @@ func (s *Server) Leads() bool { return s.leads.Load() }
 // Serves reports whether clients are served.
 func (s *Server) Serves() bool { return s.serves.Load() }
 
-// Digest returns the digest of the tree and the transaction it is of.
+// Digest returns the digest of the tree, and the transaction that it belongs to.
 func (s *Server) Digest() (zk.Zxid, uint64) {
 	t := s.replica.Tree()
 	t.RLock()
@@ -438,7 +439,7 @@ func (s *Server) Digest() (zk.Zxid, uint64) {
 	return t.LastZxid(), t.Digest().Value
 }
 
-// Digests gives those of the tree that are kept, the last one at the end.
+// Digests returns the past digests of the tree that are kept, the last one at the end.
 func (s *Server) Digests() []tree.PastDigest {
 	t := s.replica.Tree()
 	t.RLock()
@@ -450,10 +451,10 @@ func (s *Server) Digests() []tree.PastDigest {
 	return all
 }
 
-// Watches gives the watch table, for reports.
+// Watches returns the watch table, for reports.
 func (s *Server) Watches() *watch.Table { return s.replica.Watches() }
 
-// SessionOf tells which session each connection serves.
+// SessionOf returns the session of each connection.
 func (s *Server) SessionOf() map[session.ConnID]zk.SessionID {
 	out := map[session.ConnID]zk.SessionID{}
 	for _, c := range s.conns.all() {
@@ -465,13 +466,13 @@ func (s *Server) SessionOf() map[session.ConnID]zk.SessionID {
 // Config returns what the server was started with.
 func (s *Server) Config() Config { return s.cfg }
 
-// SnapDir is where the snapshots are.
+// SnapDir returns the directory of the snapshots.
 func (s *Server) SnapDir() string { return s.disk.data.Store().SnapDir() }
 
-// LogDir is where the transaction log is.
+// LogDir returns the directory of the transaction log.
 func (s *Server) LogDir() string { return s.disk.data.Store().LogDir() }
 
-// DirBytes is the size of the files in a directory.
+// DirBytes returns the total size of the files in a directory.
 func (s *Server) DirBytes(dir string) int64 { return dirBytes(s.cfg.FS, dir) }
 
 func dirBytes(fsys vfs.FS, dir string) int64 {

@@ -15,9 +15,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A thousand clients send heartbeats and requests at random, so that their connections are idle
-// and wake all the time. A quarter of them are ended in every way while they do. All others are
-// always answered, and nothing is left of those that were ended.
+// A thousand clients send heartbeats and requests at random, so that their connections become
+// idle and wake all the time. Meanwhile a quarter of them are ended in every way. All others
+// are always answered, and nothing is left of those that were ended.
 func TestHeartbeatStorm(t *testing.T) {
 	const clients = 1000
 	s := patient(t, nil)
@@ -50,7 +50,7 @@ type heartbeats struct {
 	ended  [5]atomic.Int64
 }
 
-// client asks for some rounds, on a connection that nobody ends unless this does.
+// client sends requests for some rounds, on a connection that nobody ends except this client.
 func (s *heartbeats) client(i int) error {
 	const rounds = 15
 	victim := i%4 == 0
@@ -139,8 +139,8 @@ func (c *stormClient) round() error {
 	return nil
 }
 
-// end ends a connection, or has it ended, while it goes to be idle; and makes another one. One that
-// the server ends stays open on the client's side.
+// end ends a connection, or makes the server end it, while it becomes idle; and makes another
+// one. A connection that the server ends stays open on the client's side.
 func (s *heartbeats) end(c *stormClient) (*stormClient, error) {
 	if _, err := c.socket.Write(heartbeat); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (c *stormClient) gone() error {
 	}
 }
 
-// overrun does what comes of an outbox that is too long.
+// overrun does what follows from an outbox that is too long.
 func (s *heartbeats) overrun(c *stormClient) {
 	for _, one := range s.server.conns.all() {
 		if one.remote.String() == c.socket.LocalAddr().String() {

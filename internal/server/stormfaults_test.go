@@ -26,7 +26,7 @@ func (w *ensembleStorm) fault() {
 	a, b := w.any(), w.any()
 	if w.random.IntN(100) == 0 {
 		w.Say("peace")
-		time.Sleep(70 * time.Second) // what was said is as good as forgotten
+		time.Sleep(70 * time.Second) // by then messages have lost their effect
 	}
 	switch w.random.IntN(15) {
 	case 0, 1:
@@ -91,8 +91,8 @@ func (w *ensembleStorm) fault() {
 	}
 }
 
-// strand has a program at a server that is behind: it comes there before or after the others are
-// gone.
+// strand puts a program at a server that is behind: it gets there before or after the others
+// are gone.
 func (w *ensembleStorm) strand(p *program, a *machine) {
 	w.Say("leave %d alone to the program of %d", a.id, p.machine)
 	before := w.random.IntN(4) > 0
@@ -112,7 +112,7 @@ func (w *ensembleStorm) strand(p *program, a *machine) {
 	}
 }
 
-// isolate cuts a server from all others, and not from the programs.
+// isolate cuts a server off from all others, but not from the programs.
 func (w *ensembleStorm) isolate(a *machine) {
 	w.Say("isolate %d", a.id)
 	for _, m := range w.machines[1:] {
@@ -121,7 +121,7 @@ func (w *ensembleStorm) isolate(a *machine) {
 	}
 }
 
-// change asks for other roles of some machines, in the background, until they are in force.
+// change requests other roles for some machines, in the background, until they are in force.
 func (w *ensembleStorm) change() {
 	select {
 	case <-w.decided:
@@ -147,7 +147,7 @@ func (w *ensembleStorm) change() {
 	}(w.decided)
 }
 
-// ask asks a server for a change, and reports whether it is in force there.
+// ask requests a change from a server, and reports whether it is in force there.
 func (w *ensembleStorm) ask(at int, r roles) bool {
 	c, err := w.connect(at)
 	if err != nil {
@@ -169,7 +169,7 @@ func (w *ensembleStorm) ask(at int, r roles) bool {
 	return false // the next one looks
 }
 
-// write creates one znode after the other, wherever a server answers.
+// write creates one znode after another, wherever a server answers.
 func (w *ensembleStorm) write() {
 	var c *wiredClient
 	at := 1

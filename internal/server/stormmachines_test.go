@@ -22,7 +22,7 @@ type machine struct {
 	s    *Server
 	stop func() error
 
-	found int // of what was acknowledged, since it runs
+	found int // acknowledged writes that were found, since it runs
 
 	mu             sync.Mutex
 	off            bool             // no power: nothing is saved
@@ -30,12 +30,12 @@ type machine struct {
 	own            ensemble.Member  // where it was last
 }
 
-// stormLog puts what a server logs among what the storm does.
+// stormLog adds what a server logs to the storm's log.
 type stormLog struct{ write func(string) }
 
 func (l stormLog) Write(b []byte) (int, error) { l.write(string(b)); return len(b), nil }
 
-// boot starts the server of a machine, as its files have it start.
+// boot starts the server of a machine from its files.
 func (w *ensembleStorm) boot(m *machine) {
 	if m.s != nil {
 		return
@@ -112,7 +112,7 @@ func (w *ensembleStorm) boot(m *machine) {
 	m.s, m.found, m.stop = s, 0, func() error { stop(); return <-ended }
 }
 
-// kill ends a machine as a loss of power does: some of what was not synced is kept.
+// kill ends a machine like a power loss: some of what was not synced is kept.
 func (w *ensembleStorm) kill(m *machine) {
 	w.net.Power(m.id, false)
 	m.mu.Lock()

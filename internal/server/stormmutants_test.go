@@ -40,7 +40,7 @@ var stormMutants = []struct {
 	{"unsynced-log", "no record of the log is synced", func(c *Config) { c.FS = forgetful{c.FS} }},
 }
 
-// shyConn says its number alone where it should say its addresses as well.
+// shyConn sends only its number where it should send its addresses as well.
 type shyConn struct {
 	net.Conn
 	short []byte
@@ -76,7 +76,7 @@ func unsyncedLog(name string) func(vfs.File, error) (vfs.File, error) {
 	}
 }
 
-// ofLog reports whether a file is a part of the log, or the space for the next one.
+// ofLog reports whether a file is a part of the log, or the space for its next segment.
 func ofLog(name string) bool {
 	return strings.Contains(name, "/log.") || strings.HasSuffix(name, "/reserve")
 }

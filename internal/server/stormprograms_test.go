@@ -27,32 +27,33 @@ const (
 	ownedPath  = "/owned" // ephemeral znodes are below it
 )
 
-// program has sessions, one after the other, by the real client on a machine of its own. It has
+// program has sessions, one after another, with the real client on a machine of its own. It has
 // ephemeral znodes, watches, and a copy of a part of the tree. Judged is:
 //
 //   - a session is never shown an older state than before, whichever server it is at;
-//   - the event of a watch comes before what has changed is read, and none comes without a change;
+//   - the event of a watch comes before the change is read, and none comes without a change;
 //   - an ephemeral znode is there until its session is closed, or is not proven any more;
-//   - what a session has asked for and has no answer of is done before its next answer, or never;
-//   - a copy has, after Sync, what was there before, and nothing that was gone before;
-//   - no session expires while all is well and it has a server, of a program that only reads neither.
+//   - a request of a session without an answer is done before its next answer, or never;
+//   - after Sync, a copy has what was there before, and nothing that was gone before;
+//   - no session expires while all is well and it has a server, not even that of a program that
+//     only reads.
 type program struct {
 	w       *ensembleStorm
 	machine int
 	quiet   bool       // writes nothing, once it has an ephemeral znode
 	random  *rand.Rand // of its goroutine
-	made    int        // znodes, so far
+	made    int        // number of znodes so far
 
-	// Of the present session, and of its goroutine.
+	// For the present session, and used by its goroutine.
 	watch   *client.Watch
-	watched zk.Zxid // what was read with the watch
-	seen    zk.Zxid // the newest that was read of what is shared
+	watched zk.Zxid // the state that was read with the watch
+	seen    zk.Zxid // the newest zxid read of the shared znodes
 	copy    *cache.Cache
-	unsure  string // a znode that was asked for and may be there
-	looked  bool   // it is not there
+	unsure  string // a znode that was requested and may be there
+	looked  bool   // unsure is not there
 
 	mu      sync.Mutex
-	session *client.Client // nil between two
+	session *client.Client // nil between two sessions
 	holds   string         // an ephemeral znode that was acknowledged, "" for none
 }
 
@@ -69,14 +70,14 @@ func (p *program) own(session *client.Client, holds string) {
 	p.session, p.holds = session, holds
 }
 
-// run has one session after the other until the storm is over.
+// run has one session after another until the storm is over.
 func (p *program) run() {
 	for p.w.stopped.Err() == nil {
 		p.live()
 	}
 }
 
-// live has one session.
+// live lives for one session.
 func (p *program) live() {
 	hosts := make([]string, 0, stormMachines)
 	for id := 1; id <= stormMachines; id++ {
@@ -115,7 +116,7 @@ func (p *program) live() {
 	}
 }
 
-// log prints what becomes of the connections, if the storm prints what it does.
+// log prints what happens to the connections, if the storm prints what it does.
 func (p *program) log() func(client.Event) {
 	if !storm.Prints() {
 		return nil
@@ -125,7 +126,7 @@ func (p *program) log() func(client.Event) {
 	}}, &slog.HandlerOptions{Level: slog.LevelDebug})), nil)
 }
 
-// step is one thing that a program does. Its error says that it was not done, or perhaps.
+// step is one action of a program. An error means that it was not done, or perhaps not.
 func (p *program) step(c *client.Client) error {
 	ctx := p.w.stopped
 	does := p.random.IntN(10)
@@ -157,7 +158,7 @@ func (p *program) step(c *client.Client) error {
 	}
 }
 
-// saw notes a state of what is shared, which may not be older than the last one.
+// saw notes a state of the shared znodes, which must not be older than the last one.
 func (p *program) saw(mzxid zk.Zxid) {
 	if mzxid < p.seen {
 		p.w.Breach("machine %d was shown %v after %v", p.machine, mzxid, p.seen)
@@ -165,7 +166,7 @@ func (p *program) saw(mzxid zk.Zxid) {
 	p.seen = mzxid
 }
 
-// read reads what is shared, and sets a watch unless there is one.
+// read reads the shared znodes, and sets a watch unless there is one.
 func (p *program) read(ctx context.Context, c *client.Client) error {
 	if p.watch == nil {
 		_, stat, watch, err := c.GetW(ctx, sharedPath)
@@ -206,7 +207,7 @@ func (p *program) read(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// hold makes an ephemeral znode, or deletes the one that it has.
+// hold creates an ephemeral znode, or deletes the one that the program has.
 func (p *program) hold(ctx context.Context, c *client.Client) error {
 	if _, holds := p.owner(); holds != "" {
 		p.own(c, "")
@@ -229,7 +230,8 @@ func (p *program) hold(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// lookAgain looks for a znode that was asked for and may be there. Once it is not, it never is.
+// lookAgain looks for a znode that was requested and may be there. Once it is not there, it
+// must never appear.
 func (p *program) lookAgain(ctx context.Context, c *client.Client) error {
 	if p.unsure == "" {
 		return nil
@@ -248,7 +250,7 @@ func (p *program) lookAgain(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// stillHolds sees that the session's own znode is there, at whichever server.
+// stillHolds checks that the session's own znode is there, on any server.
 func (p *program) stillHolds(ctx context.Context, c *client.Client) error {
 	_, holds := p.owner()
 	if holds == "" {
@@ -261,8 +263,8 @@ func (p *program) stillHolds(ctx context.Context, c *client.Client) error {
 	return err
 }
 
-// lookAround judges what the others hold, for as long as the session lives: also while a write of
-// this one waits for the leader.
+// lookAround judges what the others hold, for as long as the session lives, even while a write
+// of this one waits for the leader.
 func (p *program) lookAround(ctx context.Context, c *client.Client) {
 	random := rand.New(rand.NewPCG(uint64(c.SessionID()), 3))
 	for ctx.Err() == nil && !errors.Is(c.Err(), zk.ErrSessionExpired) {
@@ -271,7 +273,8 @@ func (p *program) lookAround(ctx context.Context, c *client.Client) {
 	}
 }
 
-// judge sees that what another program holds is there as long as that one may rely on it.
+// judge checks that the znode of another program is there as long as that program may rely on
+// it.
 func (p *program) judge(ctx context.Context, c *client.Client, other *program) error {
 	session, holds := other.owner()
 	if holds == "" {
@@ -331,7 +334,7 @@ func (p *program) list(ctx context.Context, c *client.Client) ([]string, zk.Zxid
 	return names, stat.Pzxid, err
 }
 
-// connected are the sessions that have a server.
+// connected returns the sessions that have a server.
 func (w *ensembleStorm) connected() (all []*client.Client) {
 	for _, p := range w.programs {
 		if session, _ := p.owner(); session != nil && session.State() == client.Connected {
@@ -341,7 +344,7 @@ func (w *ensembleStorm) connected() (all []*client.Client) {
 	return all
 }
 
-// illOwned says which ephemeral znodes of a server have no session, and which it lacks.
+// illOwned returns which ephemeral znodes of a server have no session, and which it lacks.
 func (w *ensembleStorm) illOwned(r *replica.Replica) string {
 	alive := map[zk.SessionID]bool{}
 	for _, p := range w.programs {

@@ -9,13 +9,13 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// roles are what each machine is, from 1, and where.
+// roles are the role and the ports of each machine, from 1.
 type roles [stormMachines + 1]post
 
-// post is what a configuration says of a machine: nothing, if it is out.
+// post is the entry of a machine in a configuration: nothing, if it is not a member.
 type post struct {
 	is byte
-	at uint16 // its ports for servers are 2888 and 3888, and so many more
+	at uint16 // its ports for servers are 2888 and 3888 plus this number
 }
 
 const (
@@ -61,7 +61,7 @@ func (p post) line(id int) string {
 	return fmt.Sprintf("server.%d=%s:%d:%d:%s;%s:2181", id, host, 2888+p.at, 3888+p.at, as, host)
 }
 
-// lines are those of a configuration.
+// lines returns the lines of a configuration.
 func (r roles) lines() []string {
 	var all []string
 	for id, p := range r {
@@ -72,8 +72,8 @@ func (r roles) lines() []string {
 	return all
 }
 
-// mayBecome reports whether servers take a change: a quorum of the new participants must follow
-// the leader already, and observers do not follow.
+// mayBecome reports whether servers accept a change: a quorum of the new participants must
+// follow the leader already, and observers do not follow.
 func (r roles) mayBecome(next roles) bool {
 	votes, follow := 0, 0
 	for id, p := range next {
@@ -87,7 +87,7 @@ func (r roles) mayBecome(next roles) bool {
 	return votes >= 3 && follow > votes/2
 }
 
-// voting draws one of those that vote.
+// voting draws one of the servers that vote.
 func (r roles) voting(random *rand.Rand) int {
 	for {
 		if id := 1 + random.IntN(stormMachines); r[id].is == roleVotes {
@@ -97,8 +97,8 @@ func (r roles) voting(random *rand.Rand) int {
 }
 
 // steps draws a change of some roles and ports, at once or by way of leaving; nil if servers
-// refuse it. One server keeps its vote and its ports: who is away while all others move finds
-// nobody.
+// refuse it. One server keeps its vote and its ports: a server that is away while all others
+// move finds nobody.
 func (r roles) steps(random *rand.Rand, anchor int) []roles {
 	by, next, leaves, moves := r, r, random.IntN(2) == 0, random.IntN(3) == 0
 	for range 1 + random.IntN(3) {

@@ -11,48 +11,48 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ThrottleConfig are ZooKeeper's throttles. The zero value has none on.
+// ThrottleConfig has ZooKeeper's throttles. In the zero value none is on.
 type ThrottleConfig struct {
 	Conns         ConnThrottle
-	HandshakesMax int // netty.server.outstandingHandshake.limit: of TLS at one time; 0 is no limit
+	HandshakesMax int // netty.server.outstandingHandshake.limit: TLS handshakes at one time; 0 is no limit
 
-	RequestsMax  int           // request_throttle_max_requests: with the loop at one time; 0 is no limit
-	WaitMax      time.Duration // throttled_op_wait_time: who waits longer for that is answered with zk.ErrThrottledOp; 0 is no limit
-	KeepStale    bool          // request_throttle_drop_stale=false: a stale request is carried out, too
-	KeepGone     bool          // request_stale_connection_check=false: one whose client has gone is not stale
-	SessionStale bool          // request_stale_latency_check: one that has waited longer than its session lasts is
+	RequestsMax  int           // request_throttle_max_requests: requests with the loop at one time; 0 is no limit
+	WaitMax      time.Duration // throttled_op_wait_time: a request that waits longer is answered with zk.ErrThrottledOp; 0 is no limit
+	KeepStale    bool          // request_throttle_drop_stale=false: stale requests are carried out, too
+	KeepGone     bool          // request_stale_connection_check=false: a request whose client is gone is not stale
+	SessionStale bool          // request_stale_latency_check: a request that has waited longer than its session timeout is stale
 
-	LargeBytes    int   // largeRequestThreshold: a request is large beyond so many bytes; 0 is never
-	LargeBytesMax int64 // largeRequestMaxBytes: of all large requests together
+	LargeBytes    int   // largeRequestThreshold: size from which a request is large, in bytes; 0 is never
+	LargeBytesMax int64 // largeRequestMaxBytes: for all large requests together
 
 	Rates RateLimits
 
-	// IdentityConnsMax is how many connections one identity may have, which clients have
-	// proved (conclave.identityConnectionsMax); 0 is no limit.
+	// IdentityConnsMax is how many connections one identity may have that clients have proved
+	// (conclave.identityConnectionsMax); 0 is no limit.
 	IdentityConnsMax int
-	Watches          watch.Limits // Refused is the server's own
+	Watches          watch.Limits // Refused is set by the server
 }
 
-// ConnThrottle bounds how fast clients may connect: each takes tokens, which come back
-// with time. Once all were taken for a while, a part of the clients is refused by chance,
-// so that a herd spreads (BLUE).
+// ConnThrottle bounds how fast clients may connect: each takes tokens, which come back with
+// time. Once all tokens have been in use for a while, a random part of the clients is refused,
+// so that a herd of clients spreads over time (BLUE).
 type ConnThrottle struct {
-	Tokens    int           // connection_throttle_tokens: how many there are at most; 0 is no limit
+	Tokens    int           // connection_throttle_tokens: maximum number; 0 is no limit
 	FillTime  time.Duration // connection_throttle_fill_time
-	FillCount int           // connection_throttle_fill_count: come back in each FillTime
+	FillCount int           // connection_throttle_fill_count: tokens that come back in each FillTime
 
-	FreezeTime    time.Duration // connection_throttle_freeze_time: between two changes of the chance; below 0 there is none
-	DropIncrease  float64       // connection_throttle_drop_increase: of the chance, when no token is left
-	DropDecrease  float64       // connection_throttle_drop_decrease: when few are taken
-	DecreaseRatio float64       // connection_throttle_decrease_ratio: what few is, of all tokens
+	FreezeTime    time.Duration // connection_throttle_freeze_time: between two changes of the chance; below 0 nobody is refused at random
+	DropIncrease  float64       // connection_throttle_drop_increase: increase of the chance when no token is left
+	DropDecrease  float64       // connection_throttle_drop_decrease: decrease when few are in use
+	DecreaseRatio float64       // connection_throttle_decrease_ratio: the part of all tokens that counts as few
 
-	Weights     bool // connection_throttle_weight_enabled: kinds of sessions take these, else each takes one
-	GlobalTakes int  // connection_throttle_global_session_weight; Tokens and FillCount count in these
+	Weights     bool // connection_throttle_weight_enabled: each kind of session takes the following numbers, otherwise each takes one
+	GlobalTakes int  // connection_throttle_global_session_weight; the unit of Tokens and FillCount
 	RenewTakes  int  // connection_throttle_renew_session_weight
 	LocalTakes  int  // connection_throttle_local_session_weight
 }
 
-// defaultThrottles are ZooKeeper's.
+// defaultThrottles returns ZooKeeper's defaults.
 func defaultThrottles() ThrottleConfig {
 	return ThrottleConfig{
 		LargeBytesMax: 100 << 20,
@@ -66,14 +66,14 @@ func defaultThrottles() ThrottleConfig {
 // connTokens is the state of a ConnThrottle.
 type connTokens struct {
 	cfg  ConnThrottle
-	most int64 // tokens, and how many come back: by weight
+	most int64 // tokens, and how many come back: multiplied by weight
 	fill int64
 
 	mu       sync.Mutex
 	left     int64
-	filledMs int64 // when tokens came back last
+	filledMs int64 // when tokens last came back
 	chance   float64
-	frozenMs int64 // when the chance changed last
+	frozenMs int64 // when the chance last changed
 }
 
 func (t *connTokens) init(cfg ConnThrottle, nowMs int64) {
@@ -99,7 +99,7 @@ func (t *connTokens) costOf(session zk.SessionID, localSessions bool) int64 {
 	return int64(t.cfg.GlobalTakes)
 }
 
-// take reports whether a client may connect. dice is from 0 to below 1.
+// take reports whether a client may connect. dice is at least 0 and less than 1.
 func (t *connTokens) take(nowMs, cost int64, dice float64) bool {
 	if t.most <= 0 {
 		return true
@@ -110,7 +110,7 @@ func (t *connTokens) take(nowMs, cost int64, dice float64) bool {
 	if passed := nowMs - t.filledMs; passed >= every {
 		switch rounds := passed / every; {
 		case t.fill <= 0:
-		case rounds > (t.most-t.left)/t.fill: // and nothing overflows
+		case rounds > (t.most-t.left)/t.fill: // compared in this way, nothing overflows
 			t.left = t.most
 		default:
 			t.left += rounds * t.fill
@@ -127,8 +127,8 @@ func (t *connTokens) take(nowMs, cost int64, dice float64) bool {
 	return true
 }
 
-// lucky changes the chance of being refused, and reports whether this one is not.
-// Called with mu held.
+// lucky updates the chance of a refusal, and reports whether this client is not refused. It is
+// called with mu held.
 func (t *connTokens) lucky(nowMs int64, dice float64) bool {
 	if nowMs-t.frozenMs > t.cfg.FreezeTime.Milliseconds() {
 		taken := t.most - t.left
@@ -143,20 +143,20 @@ func (t *connTokens) lucky(nowMs int64, dice float64) bool {
 	return dice >= t.chance
 }
 
-// state returns the chance of being refused, and how many tokens are taken.
+// state returns the chance of a refusal, and how many tokens are in use.
 func (t *connTokens) state() (chance float64, taken int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.chance, t.most - t.left
 }
 
-// noteToken measures how many tokens are taken when a client connects.
+// noteToken records how many tokens are in use when a client connects.
 func (s *Server) noteToken() {
 	_, taken := s.connTokens.state()
 	s.meters.deficits.note(taken, 1)
 }
 
-// A refusal is why somebody was not served.
+// A refusal is a reason for which a client was not served.
 type refusal int
 
 const (
@@ -186,21 +186,21 @@ var refusalTexts = [refusals]string{
 	refusedWatch:     "a watch was refused: there are too many, see conclave.sessionWatchesMax, conclave.identityWatchesMax and conclave.watchesMax",
 }
 
-// refused counts a refusal. The log has each kind once a minute.
+// refused counts a refusal. Each kind is logged once a minute.
 func (s *Server) refused(why refusal, client netip.AddrPort) {
 	if count, tell := s.stats.refusals[why].Note(s.monoMs()); tell {
 		s.cfg.Logger.Warn(refusalTexts[why], "client", client, "refused", count)
 	}
 }
 
-// Refusals are what the limits have refused since the start.
+// Refusals counts what the limits have refused since the start.
 type Refusals struct {
 	Handshakes, Large, Waited, Stale int64
 	Paced                            int64   // by RateLimits
-	Identities, Watches              int64   // connections of identities that have too many, watches
+	Identities, Watches              int64   // connections of identities that have too many, and watches
 	Waits                            int64   // requests that waited for their turn
-	Taken                            int64   // tokens of connecting, now
-	Chance                           float64 // of being refused by chance, now
+	Taken                            int64   // connection tokens in use now
+	Chance                           float64 // of a random refusal, now
 }
 
 func (s *Server) refusalsReport() Refusals {
@@ -238,17 +238,17 @@ func (h *handling) large(held *long, bytes int) bool {
 	return true
 }
 
-// What comes of waiting for a turn.
+// Results of waiting for a turn.
 type turned int
 
 const (
 	turnComes   turned = iota
-	turnRefused        // the request is to be answered with zk.ErrThrottledOp
-	turnOver           // and the connection
+	turnRefused        // the request must be answered with zk.ErrThrottledOp
+	turnOver           // the connection has ended as well
 )
 
-// turn waits until the loop may have a request, where it takes only so many at one time.
-// What keeps a session alive, and what ends it, waits for nobody.
+// turn waits until the loop may have a request, if it accepts only so many at a time. Requests
+// that keep a session alive or end it do not wait.
 func (h *handling) turn(held *long, op zk.Op) turned {
 	c, s := h.conn, h.conn.server
 	t := &s.cfg.Throttle
@@ -267,7 +267,7 @@ func (h *handling) turn(held *long, op zk.Op) turned {
 		s.meters.turns.note(0, 1)
 		return turnComes
 	}
-	h.unlock() // a request before it may have been answered here, and who is gone is asked of the outbox
+	h.unlock() // an earlier request may have been answered here, and isGone needs the lock of the outbox
 	waitedMs := s.monoMs() - h.cameMs
 	stale := !t.KeepGone && c.isGone() || t.SessionStale && waitedMs > int64(c.timeoutMs.Load())
 	if stale && !t.KeepStale {
@@ -286,13 +286,13 @@ func (h *handling) turn(held *long, op zk.Op) turned {
 	return turnComes
 }
 
-// isGone reports whether nobody is there any more who would receive an answer, as far as
-// that is known without reading what the client has sent.
+// isGone reports whether nobody is left to receive an answer, as far as that is known without
+// reading what the client has sent.
 func (c *conn) isGone() bool { return c.out.isEnded() || c.input.atEnd() }
 
-// throttle answers that a request was not carried out. Clients do not look at the answer to
-// some, and would take their watches for set: the end of the connection makes them ask
-// again. It returns false then.
+// throttle answers that a request was not carried out. Clients ignore the answer to some
+// operations, and would assume that their watches are set; if the connection ends, they ask
+// again. For those it returns false.
 func (h *handling) throttle(xid zk.Xid, op zk.Op) bool {
 	switch op {
 	case zk.OpSetWatches, zk.OpSetWatches2, zk.OpAuth, zk.OpSASL:
@@ -301,8 +301,8 @@ func (h *handling) throttle(xid zk.Xid, op zk.Op) bool {
 	return h.answerOnly(xid, zk.ErrThrottledOp)
 }
 
-// answerOnly puts an answer without a body into its place in the order. It returns false if
-// the connection has ended.
+// answerOnly puts an answer without a body into its place in the order. It returns false if the
+// connection has ended.
 func (h *handling) answerOnly(xid zk.Xid, code zk.Code) bool {
 	h.unlock()
 	c := h.conn

@@ -59,8 +59,8 @@ func TestKindsOfSessionsTakeTheirWeights(t *testing.T) {
 	}
 }
 
-// A part of the clients is refused by chance once all tokens were taken, and the part
-// shrinks when they are back.
+// When all tokens were taken, a part of the clients is refused at random, and the part shrinks
+// when the tokens are back.
 func TestChanceOfBeingRefusedGrowsWhileTokensLack(t *testing.T) {
 	cfg := defaultThrottles().Conns
 	cfg.Tokens, cfg.FillTime, cfg.FillCount, cfg.FreezeTime = 2, time.Second, 2, 10*time.Millisecond
@@ -76,7 +76,7 @@ func TestChanceOfBeingRefusedGrowsWhileTokensLack(t *testing.T) {
 	}{
 		{1, unlucky, 0, true}, {1, unlucky, 0, true}, {1, unlucky, 0, false}, // the tokens are taken
 		{20, lucky, 0.5, false}, {25, lucky, 0.5, false}, // frozen for 10 ms
-		{1000, unlucky, 0.25, false}, // they are back; the chance falls, and counts
+		{1000, unlucky, 0.25, false}, // they are back; the chance falls, and still has an effect
 		{1001, 0.25, 0.25, true}, {1020, 0.1, 0, true},
 	}
 	for i, c := range steps {
@@ -186,7 +186,7 @@ func (s *Server) slotsLeft() int64 {
 	return s.slots.mu.left
 }
 
-// What is read at once, and a heartbeat, waits for nobody.
+// Reads that are answered at once, and heartbeats, wait for nobody.
 func TestReadsAndPingsPassThoseThatWait(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Throttle.RequestsMax = 1 })
 	a, b := dial(t, s, nil), dial(t, s, nil)
@@ -203,9 +203,9 @@ func TestReadsAndPingsPassThoseThatWait(t *testing.T) {
 	a.reply(zk.OpCreate)
 }
 
-// A request that gets its turn at once may come after one that had to wait, and after a
-// read that was answered here: nobody may hold the tree or an outbox as it asks whether
-// its client has gone.
+// A request that gets its turn at once may come after one that had to wait, and after a read
+// that was answered here. The check whether its client is gone must not be made with the tree
+// or an outbox locked.
 func TestTurnBehindAReadHoldsNobodyUp(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Throttle.RequestsMax = 1 })
 	a, b := dial(t, s, nil), dial(t, s, nil)
@@ -331,7 +331,7 @@ func TestLargeRequestsBeyondTheirLimitAreThrottled(t *testing.T) {
 	awaittest.Until(t, "a large read is counted off", func() bool { return s.largeBytes.Load() == 0 })
 }
 
-// No client looks at the answer to a list of watches: with an error it would take them for
+// No client looks at the answer to a list of watches: after an error it would consider them
 // set.
 func TestListOfWatchesThatIsRefusedEndsTheConnection(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.Throttle.LargeBytes, c.Throttle.LargeBytesMax = 1000, 1500 })

@@ -14,7 +14,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// likeRecords is data that looks like records of a transaction log, with a zxid above all.
+// likeRecords is data that looks like records of a transaction log, with a zxid above all
+// others.
 func likeRecords(n int) []byte {
 	payload := make([]byte, 32)
 	binary.BigEndian.PutUint64(payload[12:], 0x7ffffffffffffffe)
@@ -38,8 +39,8 @@ func starts(disk vfs.FS) (last int, err error) {
 	return last - 2, nil
 }
 
-// What a client has written does not keep a server from starting behind a power loss
-// (datadir S2).
+// Data that a client has written do not keep a server from starting after a power loss (datadir
+// S2).
 func TestServerStartsBehindATornRecordWhateverIsInIt(t *testing.T) {
 	for what, data := range map[string][]byte{"letters": bytes.Repeat([]byte("xyz"), 30_000), "records": likeRecords(90_000)} {
 		disk := vfs.NewMem()
@@ -75,8 +76,8 @@ func TestServerStartsBehindATornRecordWhateverIsInIt(t *testing.T) {
 	}
 }
 
-// A bit that changed in what was acknowledged is not taken for a torn end, zeros
-// beside it or not (datadir S1).
+// A changed bit in an acknowledged record is not taken for a torn end, whether there are zeros
+// next to it or not (datadir S1).
 func TestServerRefusesAChangedBitBesideZeros(t *testing.T) {
 	const later = 20
 	for what, fill := range map[string]string{"letters": "x", "zeros": "\x00"} {

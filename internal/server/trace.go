@@ -14,32 +14,32 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TraceConfig is about traces of writes through the ensemble.
+// TraceConfig has the settings for tracing writes through the ensemble.
 type TraceConfig struct {
-	// Ratio is how many of all writes are traced, 0 to 1. All servers of an ensemble need the
-	// same: each finds by itself which those are.
+	// Ratio is the share of all writes that is traced, 0 to 1. All servers of an ensemble need
+	// the same value, because each determines by itself which writes those are.
 	Ratio float64
-	// Sink takes the spans that have ended, and must not wait. Nil: nothing is traced.
+	// Sink receives the spans that have ended, and must not block. Nil: nothing is traced.
 	Sink func(Span)
-	// Report tells what has become of them, for Status; nil for nothing.
+	// Report returns what has become of the spans, for Status; nil for nothing.
 	Report func() TraceReport
 }
 
-// TraceReport is how many spans have gone out since the start, and how many were lost.
+// TraceReport is how many spans have been sent since the start, and how many were lost.
 type TraceReport struct{ Sent, Lost int64 }
 
-// Span is one part of the way of one write. Its ids follow from the session and the number of
-// the request there, so that servers agree on them though they tell each other nothing.
+// Span is one part of the way of one write. Its ids are derived from the session and the number
+// of the request in it, so servers agree on them without communicating.
 type Span struct {
 	Trace              [2]uint64
 	ID, Parent         uint64 // Parent is 0 for the request itself
 	Name               string
-	StartNano, EndNano int64 // of the Unix epoch
+	StartNano, EndNano int64 // since the Unix epoch
 	Server             quorum.ID
 	Session            zk.SessionID
 	Cxid               int32
-	Zxid               zk.Zxid // 0 where it is not known
-	Op                 zk.Op   // of the request itself, as Path and Code
+	Zxid               zk.Zxid // 0 if it is not known
+	Op                 zk.Op   // Op, Path and Code are set for the request itself
 	Path               string
 	Code               zk.Code
 }
@@ -47,59 +47,59 @@ type Span struct {
 // The names of spans.
 const (
 	SpanRequest = "conclave.request" // from its arrival at the client's server to the reply
-	SpanPropose = "conclave.propose" // at the leader, below the request: from its arrival there until it is applied
-	SpanQuorum  = "conclave.quorum"  // at the leader, below the proposal: from then on until a quorum has it
-	SpanLog     = "conclave.log"     // at every server, below the proposal: until its record is on disk
-	SpanApply   = "conclave.apply"   // at every server, below the proposal: the step in which it is applied
-	SpanReply   = "conclave.reply"   // at the client's server, below the request: from then on until it is written
+	SpanPropose = "conclave.propose" // at the leader, child of the request: from its arrival there until it is applied
+	SpanQuorum  = "conclave.quorum"  // at the leader, child of the proposal: from the proposal until a quorum has it
+	SpanLog     = "conclave.log"     // at every server, child of the proposal: until its record is on disk
+	SpanApply   = "conclave.apply"   // at every server, child of the proposal: the step in which it is applied
+	SpanReply   = "conclave.reply"   // at the client's server, child of the request: from the answer until it is written
 )
 
-// tracer follows the writes that are traced through this server. Without one nothing but a nil
-// is looked at. Its methods may be called by any goroutine.
+// tracer follows the traced writes through this server. If tracing is off, the only cost is a
+// check for nil. Any goroutine may call its methods.
 type tracer struct {
 	sink  func(Span)
-	limit uint64 // a request is traced if its number is below
+	limit uint64 // a request is traced if its number is not above this
 	id    quorum.ID
 	wall  func() time.Time
 
-	under atomic.Int64 // how many writes are followed
+	under atomic.Int64 // how many writes are being followed
 	mu    struct {
 		sync.Mutex
 		requests map[request]*traced
 		logged   map[zk.Zxid]*traced
 	}
 
-	// Of the loop.
-	stepNano int64     // when its step began
-	replied  []*traced // in this step
+	// The following fields belong to the loop.
+	stepNano int64     // when the loop's step began
+	replied  []*traced // answered in this step
 }
 
-// request is the name of a write.
+// request identifies a write.
 type request struct {
 	session zk.SessionID
 	cxid    int32
 }
 
-// traced is a request, or its transaction, of this server.
+// traced is a request of this server, or a transaction.
 type traced struct {
 	request
 	op                      zk.Op
 	path                    string
 	code                    zk.Code
 	zxid                    zk.Zxid
-	came, answered          int64 // of a request
-	began, appended         int64 // of a transaction
+	came, answered          int64 // set for a request
+	began, appended         int64 // set for a transaction
 	durable, reached, ended int64
 	leads                   bool
 }
 
-// tracedMax is how many requests, and how many transactions, are followed at a time; one that
-// comes to no end, as that of a client that has gone, is forgotten after tracedTime if there
-// is no other space.
+// tracedMax is how many requests, and how many transactions, are followed at a time. One that
+// never ends, such as that of a client that is gone, is forgotten after tracedTime if there is
+// no other space.
 const (
 	tracedMax  = 4096
 	tracedTime = time.Minute
-	tracedPath = 1 << 10 // bytes of a path that are kept
+	tracedPath = 1 << 10 // how many bytes of a path are kept
 )
 
 // newTracer returns nil if nothing is to be traced.
@@ -126,10 +126,11 @@ func mix(x uint64) uint64 {
 
 func (r request) number() uint64 { return mix(uint64(r.session) ^ mix(uint64(r.cxid)+1)) }
 
-// follows reports whether a request is traced. Those that servers make themselves are not.
+// follows reports whether a request is traced. Requests that servers make themselves are not.
 func (t *tracer) follows(r request) bool { return r.cxid > 0 && r.number() <= t.limit }
 
-// ids of a trace and its spans: which of them, and of which server.
+// trace and span return the ids of a trace and of its spans. The id of a span depends on its
+// name and, for spans that each server has, on the server.
 func (r request) trace() [2]uint64 {
 	n := r.number()
 	return [2]uint64{mix(n + 1), mix(n + 2)}
@@ -161,10 +162,11 @@ func (t *tracer) came(session zk.SessionID, r *zk.Request) {
 	}
 }
 
-// begin notes that a step of the loop begins.
+// begin records that a step of the loop begins.
 func (t *tracer) begin() { t.stepNano = t.wall().UnixNano() }
 
-// headOf reads which request a record of the log is of: a transaction begins with it.
+// headOf returns the request to which a record of the log belongs: a transaction begins with
+// it.
 func headOf(payload []byte) (r request, ok bool) {
 	if len(payload) < 12 {
 		return r, false
@@ -172,7 +174,7 @@ func headOf(payload []byte) (r request, ok bool) {
 	return request{zk.SessionID(binary.BigEndian.Uint64(payload)), int32(binary.BigEndian.Uint32(payload[8:]))}, true
 }
 
-// append notes the records that go to the disk. The loop calls it, in the step in which they
+// append records which records go to the disk. The loop calls it, in the step in which they
 // were proposed, or came from the leader.
 func (t *tracer) append(ops []replica.DiskOp, leads bool) {
 	var now int64
@@ -200,7 +202,7 @@ func (t *tracer) append(ops []replica.DiskOp, leads bool) {
 	}
 }
 
-// durable notes that records are on disk. The disk's goroutine calls it.
+// durable records that records are on disk. The disk's goroutine calls it.
 func (t *tracer) durable(ops []diskWork) {
 	if t.under.Load() == 0 {
 		return
@@ -216,8 +218,8 @@ func (t *tracer) durable(ops []diskWork) {
 	}
 }
 
-// step notes what a step of the loop has applied, and forgets what a role that has ended had
-// on its way.
+// step records what a step of the loop has applied, and forgets what was on its way in a role
+// that has ended.
 func (t *tracer) step(applied zk.Zxid, left []zab.Reason) {
 	if t.under.Load() == 0 {
 		return
@@ -238,7 +240,7 @@ func (t *tracer) step(applied zk.Zxid, left []zab.Reason) {
 }
 
 // end sends the spans of a transaction that is on disk and applied here. A follower may learn
-// that it is committed before its own disk has it. Called with mu held.
+// that it is committed before its own disk has it. It is called with mu held.
 func (t *tracer) end(one *traced) {
 	if one.durable == 0 || one.ended == 0 {
 		return
@@ -254,7 +256,7 @@ func (t *tracer) end(one *traced) {
 	t.send(one, SpanApply, one.span(SpanApply, t.id), proposal, one.reached, one.ended)
 }
 
-// reply notes that a request has its answer in the outbox. The loop calls it.
+// reply records that the answer to a request is in the outbox. The loop calls it.
 func (t *tracer) reply(session zk.SessionID, xid zk.Xid, zxid zk.Zxid, code zk.Code) {
 	key := request{session, int32(xid)}
 	if t.under.Load() == 0 || !t.follows(key) {
@@ -270,7 +272,7 @@ func (t *tracer) reply(session zk.SessionID, xid zk.Xid, zxid zk.Zxid, code zk.C
 	}
 }
 
-// flushed notes that the answers of this step were written, or given to a writer. The loop
+// flushed records that the answers of this step were written, or given to a writer. The loop
 // calls it.
 func (t *tracer) flushed() {
 	if len(t.replied) == 0 {
@@ -297,7 +299,7 @@ func (t *tracer) send(one *traced, name string, id, parent uint64, start, end in
 	t.sink(s)
 }
 
-// forgetOld makes space. Called with mu held.
+// forgetOld makes space. It is called with mu held.
 func (t *tracer) forgetOld(now int64) {
 	old := now - tracedTime.Nanoseconds()
 	for key, one := range t.mu.requests {

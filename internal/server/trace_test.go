@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// tracing returns a tracer of all writes whose clock and spans the test has.
+// tracing returns a tracer of all writes, with a clock and spans that the test controls.
 func tracing(ratio float64) (t *tracer, now *time.Time, spans *[]Span) {
 	now, spans = new(time.Time), new([]Span)
 	*now = time.Unix(1_700_000_000, 0)
@@ -50,7 +50,7 @@ func TestNothingIsTracedUnlessAsked(t *testing.T) {
 	}
 }
 
-// What is followed has a limit, and what came to no end makes space.
+// The number of traced requests is limited, and those that come to no end make space.
 func TestRequestsWithoutAnEndAreForgotten(t *testing.T) {
 	tr, now, spans := tracing(1)
 	for xid := range zk.Xid(tracedMax + 100) {
@@ -69,14 +69,14 @@ func TestRequestsWithoutAnEndAreForgotten(t *testing.T) {
 	if len(*spans) != 2 || tr.under.Load() != 0 || (*spans)[1].Name != SpanRequest || (*spans)[1].Zxid != 7 {
 		t.Errorf("%+v", *spans)
 	}
-	tr.came(1, &zk.Request{Op: zk.OpGetData, Xid: 1, Path: "/a"}) // a read is none
+	tr.came(1, &zk.Request{Op: zk.OpGetData, Xid: 1, Path: "/a"}) // a read is not traced
 	if tr.under.Load() != 0 {
 		t.Error("a read is followed")
 	}
 }
 
-// A follower may apply a transaction before its own disk has it; one whose role ends forgets
-// what was on its way.
+// A follower may apply a transaction before its own disk has it; a follower whose role ends
+// forgets what was on its way.
 func TestTransactionIsTracedWhenItIsOnDiskAndApplied(t *testing.T) {
 	record := func(n uint32) replica.DiskOp {
 		h := zk.TxnHeader{Session: 1, Cxid: int32(n), Zxid: zk.MakeZxid(1, n), Op: zk.OpSetData}

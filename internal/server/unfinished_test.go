@@ -18,15 +18,16 @@ func (l *laggards) total() int64 {
 	return l.bytes
 }
 
-// Long requests that begin and do not end take no more memory together than they may, and no client has
-// proved anything before its first one has ended. Of those beyond it the ones go of the address that
-// has most: a client elsewhere that takes its time ends its own.
+// Long requests that begin and do not end together take no more memory than they may, and no
+// client has proved anything before its first request has ended. Beyond the limit, those of the
+// address with the most memory are ended: a client elsewhere that takes its time can finish its
+// own.
 func TestUnfinishedRequestsAreBounded(t *testing.T) {
 	log := &awaittest.Log{}
 	const budget, strangers = unfinishedLeast * wire.FrameBytesMax, 2 * unfinishedLeast
 	s := start(t, vfs.NewMem(), func(c *Config) {
 		c.InputBudget, c.Logger = 0, slog.New(slog.NewTextHandler(log, nil))
-		c.SessionMin, c.SessionMax = time.Hour, time.Hour // no session ends meanwhile, and its connection with it
+		c.SessionMin, c.SessionMax = time.Hour, time.Hour // no session ends meanwhile, and no connection with it
 	})
 	frame := wire.AppendRequest(nil, &zk.Request{Op: zk.OpCreate, Path: "/long", Data: make([]byte, 1_000_000), ACL: zk.OpenACL(), Xid: 1})
 	var all []*peer

@@ -14,8 +14,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A server of Apache's takes a reconfig that this server cannot read, and the data have it. The
-// start is refused, and what to do is said: to count by the configuration before could elect two.
+// A server of Apache's accepts a reconfig that this server cannot read, and the data contain
+// it. The start is refused, with a message about what to do: continuing with the configuration
+// before could elect two leaders.
 func TestServerDoesNotStartByAConfigurationThatItCannotRead(t *testing.T) {
 	const servers = "server.1=10.0.0.1:2888:3888:participant;10.0.0.1:2181\nserver.2=10.0.0.2:2888:3888:participant;10.0.0.2:2181\n" +
 		"server.3=10.0.0.3:2888:3888:participant;10.0.0.3:2181\n"

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/ports"
 )
 
-// A client on a slow network that reads a long answer takes what it can: the kernel must say so
-// within its session timeout.
+// A client on a slow network that reads a long answer takes what it can: the kernel must report
+// that within the session timeout.
 func TestKernelKeepsLittleForAClient(t *testing.T) {
 	s := patient(t, nil)
 	dial(t, s, nil)

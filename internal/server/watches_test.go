@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The client that watches most goes when all together have too many watches; the others
+// When all together have too many watches, the client that has most is disconnected. The others
 // stay, and so does its session.
 func TestClientsWithTooManyWatchesAreDisconnected(t *testing.T) {
 	s := start(t, vfs.NewMem(), func(c *Config) { c.WatchBytesMax = 100_000 })
@@ -40,8 +40,9 @@ func TestClientsWithTooManyWatchesAreDisconnected(t *testing.T) {
 	}
 }
 
-// The end of a session tells each watcher all that it watches, each event once, in order,
-// and before a reply that shows it; also where they are more bytes than gather.
+// The end of a session tells each watcher everything that it watches, each event once, in
+// order, and before a reply that shows it, even if there are more bytes than are gathered at a
+// time.
 func TestWatchersAreToldAllOfALongTransactionInOrder(t *testing.T) {
 	s := start(t, vfs.NewMem(), nil)
 	owner, deep, children, both := dial(t, s, nil), dial(t, s, nil), dial(t, s, nil), dial(t, s, nil)

@@ -11,8 +11,9 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// wired starts the n servers of an ensemble on the virtual time of a bubble, where nobody is silent
-// because the machine is slow. It returns what ends them, by number, and the network.
+// wired starts the n servers of an ensemble on the virtual time of a bubble, where nobody is
+// silent because the machine is slow. It returns functions that end them, by number, and the
+// network.
 func wired(t *testing.T, n int, change func(*Config)) (all map[quorum.ID]*Server, ends map[quorum.ID]func() error, net *bubble.Net) {
 	t.Helper()
 	text := ""

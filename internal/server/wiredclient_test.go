@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// wiredClient is a client without a session that lasts: whatever fails, it connects again.
+// wiredClient is a client without a lasting session: whatever fails, it connects again.
 type wiredClient struct {
 	socket net.Conn
 	xid    zk.Xid

@@ -30,7 +30,7 @@ func audited(disk vfs.FS) func(*server.Config) {
 	}
 }
 
-// logOf returns the lines of an audit log without their moments.
+// logOf returns the lines of an audit log without their times.
 func logOf(t *testing.T, disk vfs.FS) (lines []string) {
 	t.Helper()
 	content, err := vfs.ReadFile(disk, auditFile, 1<<30)
@@ -79,12 +79,12 @@ func connect(t *testing.T, ctx context.Context, addr string, o client.Options) *
 	return c
 }
 
-// said is the beginning of the lines of a client.
+// said returns the beginning of a client's lines.
 func said(c *client.Client, user string) string {
 	return "session=0x" + strconv.FormatUint(uint64(c.SessionID()), 16) + "\tuser=127.0.0.1" + user + "\tip=127.0.0.1\toperation="
 }
 
-// refused checks that an answer is of a code.
+// refused checks the code of an error.
 func refused(t *testing.T, code zk.Code, err error) {
 	t.Helper()
 	if !errors.Is(err, code) {
@@ -99,7 +99,8 @@ func done(t *testing.T, err error) {
 	}
 }
 
-// Each operation of StandaloneServerAuditTest of Apache, and those that it leaves out.
+// Each operation of Apache's StandaloneServerAuditTest, and the operations that it leaves
+// out.
 func TestEveryChangeHasALine(t *testing.T) {
 	disk, ctx := vfs.NewMem(), awaittest.Within(t)
 	addr, stop := StartUntil(t, audited(disk))
@@ -163,7 +164,7 @@ func TestEveryChangeHasALine(t *testing.T) {
 	_, err = c.Multi(ctx, client.CreateOp("/c", nil, client.CreateOptions{}), client.CreateOp("/c", nil, client.CreateOptions{}))
 	refused(t, zk.ErrNodeExists, err)
 	line("multiOperation\tresult=failure")
-	long := make([]byte, 100_000) // what is kept of such a request is without its data
+	long := make([]byte, 100_000) // such a request is kept without its data
 	_, _, err = c.Create(ctx, "/long", long, client.CreateOptions{Mode: zk.Ephemeral})
 	done(t, err)
 	line("create\tznode=/long\tznode_type=ephemeral\tresult=success")
@@ -181,15 +182,15 @@ func TestEveryChangeHasALine(t *testing.T) {
 	refused(t, zk.ErrReconfigDisabled, err)
 	line("reconfig\tresult=failure")
 
-	_, _, err = c.Get(ctx, "/b") // nobody asks who reads
+	_, _, err = c.Get(ctx, "/b") // reads are not audited
 	done(t, err)
 	stop()
 	want = append(want, "user=root\toperation=serverStop\tresult=invoked")
 	expect(t, disk, want)
 }
 
-// The server deletes ephemerals, so the line has no address and the server's own user. One
-// that was restarted has no line again for what it reads from its log.
+// The server deletes ephemerals, so the line has no address, and the server's own user.
+// After a restart, deletions that are replayed from the log get no second line.
 func TestEphemeralsThatGoWithTheirSessionHaveALine(t *testing.T) {
 	disk, ctx := vfs.NewMem(), awaittest.Within(t)
 	addr, stop := StartUntil(t, audited(disk))
@@ -214,7 +215,7 @@ func TestEphemeralsThatGoWithTheirSessionHaveALine(t *testing.T) {
 		if c == closed {
 			done(t, c.Close())
 		} else {
-			c.Detach() // its session ends when it was silent for its timeout
+			c.Detach() // its session ends after its timeout
 		}
 		<-watch.Events()
 		deleted(c, path)
@@ -228,7 +229,7 @@ func TestEphemeralsThatGoWithTheirSessionHaveALine(t *testing.T) {
 	expect(t, disk, want)
 }
 
-// A name is what the client says, and it ends no field and no line.
+// A client chooses a name, and the name must not end a field or a line.
 func TestClientForgesNoLine(t *testing.T) {
 	disk, ctx := vfs.NewMem(), awaittest.Within(t)
 	addr, stop := StartUntil(t, audited(disk))
@@ -247,7 +248,7 @@ func TestClientForgesNoLine(t *testing.T) {
 	})
 }
 
-// announcing tells that the first of its connections was closed by the server.
+// announcing reports when the server has closed the first of its connections.
 type announcing struct {
 	net.Listener
 	gone chan struct{}
@@ -279,7 +280,7 @@ func (c *announced) Close() error {
 	return err
 }
 
-// What a client has asked for before its connection ended has a line all the same.
+// A request has its line even if the client's connection ends before the answer.
 func TestClientThatLeavesAtOnceHasItsLine(t *testing.T) {
 	disk, ctx := vfs.NewMem(), awaittest.Within(t)
 	var armed atomic.Bool
@@ -304,11 +305,11 @@ func TestClientThatLeavesAtOnceHasItsLine(t *testing.T) {
 	armed.Store(true)
 	_, err := c.Submit(ctx, zk.Request{Op: zk.OpCreate, Path: "/gone", ACL: zk.OpenACL()})
 	done(t, err)
-	<-held // it is on its way to the disk
+	<-held // the request is on its way to the disk
 	c.Detach()
 	<-gone // the server has closed its end
 	close(free)
-	other := connect(t, ctx, addr, client.Options{}) // the loop has seen both
+	other := connect(t, ctx, addr, client.Options{}) // the loop has processed both
 	done(t, other.Sync(ctx, "/"))
 	stop()
 	if lines := logOf(t, disk); !slices.Contains(lines, who+"create\tznode=/gone\tznode_type=persistent\tresult=success") {
@@ -316,8 +317,8 @@ func TestClientThatLeavesAtOnceHasItsLine(t *testing.T) {
 	}
 }
 
-// A server whose audit log cannot be written does not start; one that fails for another
-// reason says so in the log.
+// A server whose audit log cannot be written does not start. If a start fails for another
+// reason, the audit log says so.
 func TestStartThatFailsIsRefusedOrHasALine(t *testing.T) {
 	config := server.Default()
 	disk := vfs.NewMem()

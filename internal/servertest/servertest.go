@@ -1,8 +1,8 @@
-// Package servertest is for tests: it runs one server alone, in the test's own process.
+// Package servertest is for tests: it runs one standalone server in the test's own process.
 //
-// In go changes of its configuration; out comes the address for clients, once it serves
-// them. The server keeps its data on a memory disk unless a change says otherwise, logs
-// nothing, and ends with the test. For an ensemble there is package inprocess.
+// Tests may change its configuration, and get its address for clients once it serves them.
+// The server stores its data on a memory disk unless a change says otherwise, logs nothing,
+// and ends with the test. For ensembles there is package inprocess.
 package servertest
 
 import (
@@ -24,7 +24,7 @@ func Start(t testing.TB, changes ...func(*server.Config)) (addr string) {
 	return addr
 }
 
-// StartUntil runs a server until the test ends or stop is called, which returns when the
+// StartUntil runs a server until the test ends or stop is called; stop returns when the
 // server has ended.
 func StartUntil(t testing.TB, changes ...func(*server.Config)) (addr string, stop func()) {
 	t.Helper()

@@ -7,17 +7,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// IDs gives sessions their ids: the server in the top byte, as ZooKeeper has it, and 56 bits
-// that nobody can tell who does not know the key. ZooKeeper's ids count up from the time of
-// the start, and the password of a session follows from its id: there any client can tell
-// those of the others, take their sessions over, and end them. The stat of an ephemeral
-// tells the id of its session still.
+// IDs gives sessions their ids: the server is in the top byte, as in ZooKeeper, and the other
+// 56 bits cannot be guessed without the key. ZooKeeper's ids count up from the time of the
+// start, and the password of a session follows from its id, so any client can compute the ids
+// of other sessions, take the sessions over, and end them. The stat of an ephemeral still
+// reveals the id of its session.
 type IDs struct {
 	server uint8
 	sum    [32]byte // key, start and number
 }
 
-// NewIDs returns those of a server that starts at a moment of its wall clock.
+// NewIDs returns the IDs of a server that starts at a moment of its wall clock.
 func NewIDs(server uint8, key [16]byte, startMs int64) *IDs {
 	i := &IDs{server: server}
 	copy(i.sum[:], key[:])
@@ -25,7 +25,7 @@ func NewIDs(server uint8, key [16]byte, startMs int64) *IDs {
 	return i
 }
 
-// Next returns an id that none of the tables has (session-S3).
+// Next returns an id that is in none of the tables (session-S3).
 func (i *IDs) Next(tables ...*Table) zk.SessionID {
 next:
 	for {

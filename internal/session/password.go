@@ -7,10 +7,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// PasswordOf derives a session's password from its id. It keeps nobody out who
-// knows the derivation; it must be the same on every server, Apache's included,
-// so that sessions can move. (ZooKeeper: java.util.Random seeded with the id
-// and a constant.)
+// PasswordOf derives a session's password from its id. It does not keep out anybody who knows
+// the derivation. It must be the same on every server, including Apache's, so that sessions can
+// move. (ZooKeeper: java.util.Random seeded with the id and a constant.)
 func PasswordOf(id zk.SessionID) zk.Password {
 	const (
 		secret     = 0xb3415c00
@@ -26,7 +25,7 @@ func PasswordOf(id zk.SessionID) zk.Password {
 	return p
 }
 
-// PasswordMatches compares in constant time.
+// PasswordMatches compares a password in constant time.
 func PasswordMatches(id zk.SessionID, password []byte) bool {
 	want := PasswordOf(id)
 	return id != 0 && subtle.ConstantTimeCompare(want[:], password) == 1

@@ -1,10 +1,10 @@
 package sim
 
-// agenda is what will happen, by time; what is planned for one moment happens
-// in the order in which it was planned.
+// agenda is what will happen, by time. Items for the same time happen in the order in which
+// they were added.
 type agenda struct {
 	nowMs int64
-	now   []func() // from done on: what was planned at nowMs for nowMs, so that of items for nowMs all go before it
+	now   []func() // from done on: added at nowMs for nowMs, so all items for nowMs come before them
 	done  int
 	items []item // a heap: none is before the one at half its index
 	count uint64
@@ -19,7 +19,7 @@ type item struct {
 
 func (i *item) before(j *item) bool { return i.atMs < j.atMs || i.atMs == j.atMs && i.seq < j.seq }
 
-// after has something happen in so many milliseconds.
+// after lets something happen after so many milliseconds.
 func (a *agenda) after(ms int64, what func()) {
 	if ms <= 0 {
 		a.now = append(a.now, what)
@@ -37,8 +37,8 @@ func (a *agenda) after(ms int64, what func()) {
 	}
 }
 
-// next takes out what happens next and moves the time there; nil if there is
-// nothing up to untilMs.
+// next removes the next item and moves the time to it; it returns nil if there is none up
+// to untilMs.
 func (a *agenda) next(untilMs int64) func() {
 	waits := a.done < len(a.now)
 	if len(a.items) > 0 && a.items[0].atMs <= untilMs && (!waits || a.items[0].atMs == a.nowMs) {
@@ -58,7 +58,7 @@ func (a *agenda) next(untilMs int64) func() {
 	return nil
 }
 
-// pop takes the first item out of the heap.
+// pop removes the first item of the heap.
 func (a *agenda) pop() item {
 	first, last := a.items[0], len(a.items)-1
 	moved := a.items[last]

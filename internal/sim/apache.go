@@ -9,11 +9,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Some servers lead in the order in which Apache's do (LearnerHandler): a learner whose history was
-// sent is told of each commit as it comes, and not with UPTODATE alone; and what is proposed
-// meanwhile may come before NEWLEADER. What stands in the messages is as ever.
+// Some servers send messages in the order of Apache's leaders (LearnerHandler): a learner
+// whose history was sent is told of each commit as it happens, and not only with UPTODATE;
+// and proposals made meanwhile may come before NEWLEADER. The content of the messages is
+// unchanged.
 
-// apaches draws which servers lead like that, for some runs.
+// apaches draws, for some runs, which servers lead in this order.
 func (p *Plan) apaches(r *random) {
 	if p.Seed > knownSeeds && r.oneIn(3) {
 		p.Apache = uint32(1 + r.below(1<<16-1))
@@ -21,17 +22,17 @@ func (p *Plan) apaches(r *random) {
 	}
 }
 
-// asApache reports whether a server leads like that.
+// asApache reports whether a server leads in this order.
 func (p *process) asApache() bool { return p.w.plan.Apache>>(p.place%32)&1 != 0 }
 
-// ordering is what such a leader has told a learner.
+// ordering is what such a leader has sent to a learner.
 type ordering struct {
-	proposed  []zk.Zxid // and not committed
+	proposed  []zk.Zxid // proposed and not committed
 	committed zk.Zxid
-	within    zk.Zxid // up to here that was before NEWLEADER: its ACK stands for all of that
+	within    zk.Zxid // sent before NEWLEADER up to here: the ACK of NEWLEADER covers it
 }
 
-// orders notes what a leader sends, and reports whether it is to be sent now.
+// orders records what a leader sends, and reports whether it must be sent now.
 func (l *link) orders(m *zab.Message) bool {
 	if l.outgoing || !l.p.asApache() {
 		return true
@@ -42,7 +43,7 @@ func (l *link) orders(m *zab.Message) bool {
 		o.proposed = append(o.proposed, m.Zxid)
 	case zab.KindCommit, zab.KindCommitAndActivate:
 		if m.Zxid <= o.committed {
-			return false // it was told as it came
+			return false // already sent when it was committed
 		}
 		for o.committed = m.Zxid; len(o.proposed) > 0 && o.proposed[0] <= m.Zxid; {
 			o.proposed = o.proposed[1:]
@@ -61,8 +62,8 @@ func (l *link) orders(m *zab.Message) bool {
 	return true
 }
 
-// acknowledges is an ACK that has come. That of NEWLEADER is the only one for what was committed
-// before: Apache's leader waits for no other, and ours is given one.
+// acknowledges handles an ACK. The ACK of NEWLEADER is the only one for everything
+// committed before: Apache's leader waits for no other, but ours must get one.
 func (l *link) acknowledges(m *zab.Message) {
 	if within := l.ordering.within; m.Kind == zab.KindAck && within != 0 {
 		l.ordering.within = 0
@@ -70,7 +71,7 @@ func (l *link) acknowledges(m *zab.Message) {
 	}
 }
 
-// tellCommits tells learners of what is committed, in the step in which it is.
+// tellCommits sends commits to learners in the step in which they happen.
 func (p *process) tellCommits() {
 	if !p.asApache() || !p.leads() {
 		return

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// behind draws, for some runs, that loops of servers are behind with their work for a while: each
-// of their steps takes long, and takes up a part alone of what has come.
+// behind draws, for some runs, that loops of servers are late with their work for a while:
+// each of their steps takes long, and handles only a part of what has arrived.
 func (p *Plan) behind(r *random) {
 	if p.Seed <= knownSeeds || !r.oneIn(5) {
 		return
@@ -24,24 +24,25 @@ func (p *Plan) behind(r *random) {
 	}
 }
 
-// behindBits are those of N in which FaultSlowLoop has how long a step takes; above is how many
-// events one takes.
+// behindBits are the bits of N in which FaultSlowLoop has the duration of a step; the bits
+// above are the number of events in a step.
 const behindBits = 16
 
-// lanes are what has come for a loop that may be behind, in the order of server.inbox: what is no
-// client's request passes, and where requests wait half of a step is theirs.
+// lanes are the events that wait for a loop that may be late, in the order of server.inbox:
+// events that are not requests of clients come first, but if requests wait, half of a step
+// is for them.
 type lanes struct {
-	most   int   // events that a step takes, 0: all
+	most   int   // events in a step; 0 means all
 	stepMs int64 // how long a step takes
-	freeMs int64 // when the step of now is over, in the time of the simulation
+	freeMs int64 // when the current step is over, in simulated time
 	first  []came
 	others []came // requests
-	taken  []came // by the step of now
+	taken  []came // events of the current step
 
-	spokeMs map[zab.LinkID]int64 // when a message of each link was looked at last
+	spokeMs map[zab.LinkID]int64 // when a message of each link was last handled
 }
 
-// came is an event, and when it came by the clock of the server.
+// came is an event with its arrival time, by the clock of the server.
 type came struct {
 	event replica.Event
 	atMs  int64
@@ -55,7 +56,7 @@ func (l *lanes) put(e replica.Event, nowMs int64) {
 	*lane = append(*lane, came{e, nowMs})
 }
 
-// take returns what one step takes, and notes in now since when others have waited.
+// take returns the events of one step, and sets in now since when others have waited.
 func (l *lanes) take(now *replica.Now) []replica.Event {
 	if len(l.first) > 0 {
 		now.ArrivedMs = l.first[0].atMs
@@ -84,14 +85,14 @@ func (l *lanes) take(now *replica.Now) []replica.Event {
 
 func (l *lanes) empty() bool { return len(l.first)+len(l.others) == 0 }
 
-// fallBehind has a server's steps take long for a while.
+// fallBehind makes a server's steps take long for a while.
 func (p *process) fallBehind(f *Fault) {
 	p.lanes.most, p.lanes.stepMs = int(f.N>>behindBits), f.N&(1<<behindBits-1)
 	p.w.after(f.ForMs, func() { p.lanes.most, p.lanes.stepMs = 0, 0 })
 }
 
-// cameMs is when the first message came of those that show that a session's client lives, and wait
-// for the server; false for none.
+// cameMs returns when the first waiting message arrived that shows that a session's client
+// lives; false for none.
 func (p *process) cameMs(session zk.SessionID) (int64, bool) {
 	for _, c := range p.lanes.first {
 		if p.w.watcher.touches.told[c.event.Message][session] && p.links[c.event.Link] != nil {
@@ -107,8 +108,8 @@ func (p *process) cameMs(session zk.SessionID) (int64, bool) {
 	return 0, false
 }
 
-// stepped sees that a step has taken no leader for silent of which a message has come in time: it is
-// among those that the step has taken, or waits.
+// stepped checks that a step has not considered a leader silent although a message of it
+// arrived in time, and is among those that the step has taken or that wait.
 func (l *lanes) stepped(p *process, nowMs int64, left []zab.Reason) {
 	patientMs := min(p.w.plan.SyncMs, p.w.plan.InitMs)
 	for _, came := range [][]came{l.taken, l.first} {

@@ -13,31 +13,31 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// client is the shell of one session: what package client is in production. Its
-// program is in workload.go.
+// client is the shell of one session, like package client in production. Its program is in
+// workload.go.
 type client struct {
 	w         *world
-	place     int // of the clients that follow each other here
-	number    int // of all clients ever
+	place     int // the place among the clients; clients at the same place follow one another
+	number    int // counts all clients
 	node      node
 	random    *random
-	manner    *random // what it is like: draws of its own
+	manner    *random // draws the client's character
 	machine   *clientsession.Machine
 	gone      bool
-	events    []clientsession.Event // that wait for the machine, with the one it works on
-	untilMs   int64                 // it stalls
-	lagMs     int64                 // so much its clock has lost while it stalled
-	stoppedMs int64                 // until then its clock stalls
+	events    []clientsession.Event // events that wait for the machine, with the current one
+	untilMs   int64                 // it stalls until then
+	lagMs     int64                 // how much its clock has lost while it stalled
+	stoppedMs int64                 // its clock is stopped until then
 	wakeMs    int64
 
-	conn    int64 // the machine's number of the connection
+	conn    int64 // the machine's number of the current connection
 	stream  *stream
-	out     []byte // what is to be sent on it, in one step of its own
+	out     []byte // to be sent on it, in a step of its own
 	server  quorum.ID
 	greeted bool
-	partial bool      // the server says that it serves reads alone
-	body    []byte    // of the reply that the machine is being told of
-	result  zk.Result // that it holds
+	partial bool      // the server says that it is read-only
+	body    []byte    // of the reply that the machine is handling
+	result  zk.Result // the decoded body
 	header  wire.ReplyHeader
 
 	session check.Session
@@ -47,11 +47,11 @@ type client struct {
 	pending []pendingReply
 }
 
-// pendingReply is what was asked for and not answered, to know what a reply is to.
+// pendingReply is a request without an answer; it says what the reply belongs to.
 type pendingReply struct {
 	xid   zk.Xid
 	req   *zk.Request
-	floor zk.Zxid // newest that anybody had seen when it was sent
+	floor zk.Zxid // the newest zxid that anybody had seen when it was sent
 }
 
 func newClient(w *world, place, generation int) *client {
@@ -77,7 +77,7 @@ func (c *client) start() {
 	c.program.think()
 }
 
-// timeoutMs is what the client asks for.
+// timeoutMs returns the timeout that the client asks for.
 func (c *client) timeoutMs() int64 {
 	if ms := c.w.plan.SessionMs; c.w.plan.Timeouts {
 		return branch(c.w.plan.Seed, "timeout", c.number).between(ms/2, 2*ms)
@@ -85,8 +85,8 @@ func (c *client) timeoutMs() int64 {
 	return c.w.plan.SessionMs
 }
 
-// later plans something that waits while the client stalls, and is void
-// once it is gone.
+// later plans something that waits while the client stalls, and does not happen if the
+// client is gone.
 func (c *client) later(ms int64, what func()) {
 	c.w.after(ms, func() {
 		switch {
@@ -99,12 +99,12 @@ func (c *client) later(ms int64, what func()) {
 	})
 }
 
-// nowMs is the client's clock.
+// nowMs returns the time of the client's clock.
 func (c *client) nowMs() int64 { return c.w.nowMs - c.lagMs }
 
-// step gives the machine an event and carries out what follows. What that asks for
-// in turn waits until all of it is done: the machine's effects are valid until its
-// next step.
+// step gives the machine an event and carries out the effects. Events that these cause wait
+// until all effects are carried out, because the effects are valid until the machine's next
+// step.
 func (c *client) step(e clientsession.Event) {
 	c.events = append(c.events, e)
 	if len(c.events) > 1 {
@@ -169,7 +169,7 @@ func (c *client) carryOut(e *clientsession.Effect) {
 	}
 }
 
-// errRefused is what dialing a server that is down comes to.
+// errRefused is the result of dialing a server that is down.
 var errRefused = errors.New("connection refused")
 
 func (c *client) dial(e *clientsession.Effect) {
@@ -178,7 +178,7 @@ func (c *client) dial(e *clientsession.Effect) {
 	c.later(c.random.between(0, int64(c.w.plan.NetMs)), func() {
 		switch {
 		case c.conn != conn:
-		case !c.w.reachable(c.node, p.node): // the machine has its own limit
+		case !c.w.reachable(c.node, p.node): // the machine has a time limit of its own
 		case !p.up:
 			c.step(clientsession.Event{Kind: clientsession.Lost, Conn: conn, Cause: errRefused})
 		default:
@@ -187,14 +187,14 @@ func (c *client) dial(e *clientsession.Effect) {
 	})
 }
 
-// serverAt is the server of an address that Resolve has given.
+// serverAt returns the server with an address that Resolve has returned.
 func (c *client) serverAt(address string) *process {
 	place, err := strconv.Atoi(address)
 	must(err)
 	return c.w.server(place)
 }
 
-// probe asks a server whether it can write, as the four letters isro do.
+// probe asks a server whether it is read-write, as isro does.
 func (c *client) probe(address string) {
 	p := c.serverAt(address)
 	c.later(c.random.between(0, 2*int64(c.w.plan.NetMs)), func() {
@@ -252,8 +252,8 @@ func (c *client) send(r *zk.Request) {
 	c.out = wire.AppendRequest(c.out, c.mutateSend(r))
 }
 
-// flush hands what has gathered to the connection. The machine is told first, as the
-// client does it: what is on its way may be applied before anything else is learned.
+// flush passes the collected bytes to the connection. It tells the machine first, as
+// package client does: what is in transit may be applied before anything else is known.
 func (c *client) flush(conn int64) {
 	if c.conn != conn {
 		return
@@ -368,8 +368,7 @@ func (c *client) reply(h wire.ReplyHeader, body []byte) {
 	c.step(clientsession.Event{Kind: clientsession.Replied, Conn: c.conn, Xid: h.Xid, Zxid: h.Zxid, Code: h.Code})
 }
 
-// answered compares a reply with the tree at its zxid, whatever the machine
-// makes of it.
+// answered compares a reply with the tree at its zxid, whatever the machine does with it.
 func (c *client) answered(h wire.ReplyHeader, body []byte) {
 	p := c.pending[0]
 	c.pending = c.pending[1:]
@@ -391,7 +390,7 @@ func (c *client) answered(h wire.ReplyHeader, body []byte) {
 	switch op := p.req.Op; {
 	case c.partial:
 		c.w.fail(c.w.watcher.readOnly.Read(&c.who, p.req, h.Zxid, h.Code, &res))
-	case op == zk.OpCloseSession && local.Had(c.who.Session): // its server has ended it, and no transaction
+	case op == zk.OpCloseSession && local.Had(c.who.Session): // its server has ended it, without a transaction
 	case h.Code == zk.ErrEphemeralOnLocalSession:
 		c.w.fail(local.Refused(c.who.Session))
 		c.w.fail(c.w.watcher.asked.NotApplied(c.who.Session, p.req.Xid))
@@ -423,7 +422,7 @@ func (c *client) enter(e *clientsession.Effect) {
 	}
 }
 
-// again has another client come in the place of one whose session is over.
+// again starts another client in place of one whose session is over.
 func (c *client) again() {
 	c.leave()
 	next := newClient(c.w, c.place, c.number/1000+1)

@@ -13,13 +13,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// converge is the second phase: everything heals, and within a limit all must be
-// well: every server serves and has the same tree, every client has written
-// again, and a client that is gone has left no ephemeral. Some runs go on for a while
-// in which nothing happens, and nothing may end, unless a disk has still to do what it was
-// asked for before, packets are later than servers have patience for, also those that a slow
-// network has held up since before (seed 27053), the numbers of an epoch are used up, or a
-// reconfig that was on its way takes the leader out (seed 8002564).
+// converge is the second phase: everything heals, and within a limit all must be well.
+// Every server serves and has the same tree, every client has written again, and a client
+// that is gone has left no ephemeral. Some runs then continue for a while without requests,
+// and no role may end. Exceptions are a disk with work left from before, packets that are
+// later than servers wait for them, including those that a slow network has held up since
+// before (seed 27053), an epoch without numbers left, and a reconfig in progress that
+// removes the leader (seed 8002564).
 func (w *world) converge() {
 	if w.err != nil {
 		return
@@ -47,8 +47,8 @@ func (w *world) converge() {
 	}
 }
 
-// awaitBadWrites waits until writes that went wrong have been found, each with the end of its server: one more
-// server is gone then than can be taken away (seed 501215).
+// awaitBadWrites waits until writes that went wrong have been found, each with the end of
+// its server: until then, one more server is gone than may be taken away (seed 501215).
 func (w *world) awaitBadWrites() {
 	untilMs := int64(0)
 	for _, p := range w.servers {
@@ -61,7 +61,8 @@ func (w *world) awaitBadWrites() {
 	}
 }
 
-// comeToRest lets everything go on until all is well, and fails if that takes too long after something.
+// comeToRest lets everything continue until all is well, and fails if that takes too long
+// after something.
 func (w *world) comeToRest(what string) {
 	limitMs := w.asleepMs() + w.limitMs()
 	sinceMs, nextMs := w.nowMs, w.nowMs
@@ -95,7 +96,7 @@ func (w *world) comeToRest(what string) {
 	}
 }
 
-// elections is how many each server that runs has decided.
+// elections returns how many elections each running server has decided.
 func (w *world) elections() map[*process]int64 {
 	all := map[*process]int64{}
 	for _, p := range w.servers {
@@ -106,8 +107,8 @@ func (w *world) elections() map[*process]int64 {
 	return all
 }
 
-// electionsSince is how many have been decided since then, but for servers that need not serve:
-// these look for somebody to follow.
+// electionsSince returns how many elections were decided since then, except by servers that
+// need not serve: these look for a leader.
 func (w *world) electionsSince(before map[*process]int64) (n int64) {
 	now := w.elections()
 	for _, p := range w.servers {
@@ -118,20 +119,20 @@ func (w *world) electionsSince(before map[*process]int64) (n int64) {
 	return n
 }
 
-// limitMs is how long an ensemble may take to come to rest: several elections,
-// the sessions of those who are gone, and the time for which a wrong tree may be kept.
+// limitMs is how long an ensemble may take to come to rest: several elections, the sessions
+// of clients that are gone, and the time for which a wrong tree may be kept.
 func (w *world) limitMs() int64 {
 	limitMs := 10_000 + 6*(w.plan.InitMs+w.plan.SyncMs) + 3*w.plan.sessionMaxMs()
 	if w.trouble.spoilt {
 		limitMs += gapMs
 	}
 	if w.plan.Oracle {
-		limitMs += 30_000 // the server that was away may lack thousands of transactions, and gets them part by part
+		limitMs += 30_000 // a server that was away may lack thousands of transactions, and gets them part by part
 	}
 	return limitMs
 }
 
-// asleepMs is when the last one wakes that stalls.
+// asleepMs returns when the last stalled process wakes.
 func (w *world) asleepMs() int64 {
 	untilMs := w.nowMs
 	for _, p := range w.servers {
@@ -145,7 +146,7 @@ func (w *world) asleepMs() int64 {
 	return untilMs
 }
 
-// heal ends all trouble, but for those who stall: they wake in their time.
+// heal ends all faults, except that stalled processes wake at their time.
 func (w *world) heal() {
 	w.note(0, "HEAL", 0, 0, "")
 	clear(w.blocked)
@@ -164,12 +165,12 @@ func (w *world) heal() {
 	w.flow()
 }
 
-// askAgainMs is how often clients write again while a tree is wrong: digests are
-// compared with transactions, and a server that has come after the last one has none to
-// compare, so that nobody knows whose tree is wrong.
+// askAgainMs is how often clients write again while a tree is wrong: digests are compared
+// after a transaction. A server that has come after the last one has nothing to compare, so
+// nobody knows whose tree is wrong.
 const askAgainMs = 10_000
 
-// wrongTree returns a server that still has the damaged tree, nil for none.
+// wrongTree returns a server that still has the damaged tree; nil for none.
 func (w *world) wrongTree() *process {
 	for _, p := range w.servers {
 		if w.owed(p) && w.trouble.isWrong(p.replica.Tree()) {
@@ -179,7 +180,7 @@ func (w *world) wrongTree() *process {
 	return nil
 }
 
-// living are the sessions of the clients that are there. One that was asked for by a
+// living returns the sessions of the existing clients. A session that was requested by a
 // client that has gone since may begin late.
 func (w *world) living() map[zk.SessionID]bool {
 	all := map[zk.SessionID]bool{}
@@ -190,7 +191,7 @@ func (w *world) living() map[zk.SessionID]bool {
 	return all
 }
 
-// unhealed says what is not well yet.
+// unhealed returns what is not well yet.
 func (w *world) unhealed() error {
 	if w.asleepMs() > w.nowMs {
 		return errors.New("not everybody is awake")
@@ -247,15 +248,15 @@ func (w *world) unhealed() error {
 
 var errOverdue = errors.New("should have been deleted by the leader")
 
-// excused reports whether nobody is to blame for what is not well. A leader looks for what is
-// to be deleted after it has led for a while. Where packets are later than servers have
-// patience for, none may lead for so long (seed 5027685): the one of now has not.
+// excused reports whether what is not well is nobody's fault. A leader looks for what to
+// delete after it has led for a while. If packets are later than servers wait for them, no
+// leader may lead that long (seed 5027685), and the current one has not.
 func (w *world) excused(err error) bool {
 	soonMs := w.nowMs - 2*w.plan.ReapMs
 	return errors.Is(err, errOverdue) && w.lateMs > soonMs && w.watcher.ledMs > soonMs
 }
 
-// last looks at what must hold when all is at rest.
+// last checks what must hold when everything is at rest.
 func (w *world) last() {
 	o := w.watcher
 	for _, p := range w.servers {
@@ -277,7 +278,7 @@ func (w *world) last() {
 	w.fail(check.Linearizable(o.lines.whole()))
 }
 
-// counted compares the quotas of a server with what there is.
+// counted compares the quotas of a server with what exists.
 func (w *world) counted(t *tree.Tree) error {
 	limited := t.Quotas()
 	if want := w.watcher.model.Quotas(); len(limited) != want {
@@ -292,7 +293,7 @@ func (w *world) counted(t *tree.Tree) error {
 	return nil
 }
 
-// znodes are those of a tree.
+// znodes yields the znodes of a tree.
 func znodes(t *tree.Tree) iter.Seq[check.Znode] {
 	return func(yield func(check.Znode) bool) {
 		scan := t.NewScan()
@@ -314,7 +315,7 @@ func znodes(t *tree.Tree) iter.Seq[check.Znode] {
 	}
 }
 
-// kept compares the znodes of names used once with what was acknowledged.
+// kept compares the znodes whose names are used once with what was acknowledged.
 func (w *world) kept(p *process) error {
 	node, here := p.replica.Tree().Find("/k")
 	if !here {

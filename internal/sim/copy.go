@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// oldCopies draws, for some runs, servers whose directory is put back from a copy, as where a machine is set
-// back to a snapshot of it. Its operator says so, by the file rejoining (docs/operations.md, Recovery): what the
-// server has acknowledged since may be on one other disk alone.
+// oldCopies draws, for some runs, servers whose directory is replaced by an older copy, as
+// when a machine is reset to a snapshot of it. The operator says so with the file rejoining
+// (docs/operations.md, Recovery), because what the server has acknowledged since may be on
+// only one other disk.
 func (p *Plan) oldCopies(r *random) {
 	if p.Seed <= knownSeeds || p.Solo || p.Oracle || !r.oneIn(6) {
 		return
@@ -17,10 +18,10 @@ func (p *Plan) oldCopies(r *random) {
 	}
 }
 
-// copyDir takes a copy of a server's directory, which takes the place of what is there later.
+// copyDir copies a server's directory; the copy later replaces the directory.
 func (t *trouble) copyDir(f *Fault, p *process) {
 	if !p.up || !p.serving || t.isDamaged(p) || p.rot.lied {
-		return // what it has may be nothing to go back to
+		return // the copy might have nothing to go back to
 	}
 	disk := p.mem.CrashClone(0, int64(p.random.next()>>1))
 	o := t.w.watcher
@@ -47,7 +48,7 @@ func (t *trouble) copyDir(f *Fault, p *process) {
 	})
 }
 
-// touch makes an empty file.
+// touch creates an empty file.
 func (p *process) touch(name string) {
 	f, err := p.mem.Create(name)
 	must(err)

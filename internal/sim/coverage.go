@@ -8,21 +8,21 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// Coverage is which rows of the protocols' tables were met, and which pairs of rows
-// that one server met one after the other. A row is what Zab's leader or learner
-// does with a kind of message at a stage, what an election's machine does with the
-// notification of a server in a state, or a reason for which a role ends. The zero Coverage
-// has met nothing.
+// Coverage records which rows of the protocols' tables were met, and which pairs of rows
+// one server met one after the other. A row is the reaction of Zab's leader or learner to a
+// kind of message at a stage, the reaction of an election's machine to a notification from
+// a server in a state, or a reason for the end of a role. The zero Coverage has met
+// nothing.
 type Coverage struct {
-	rows  [rowsMax]uint32               // how often
+	rows  [rowsMax]uint32               // how often each row was met
 	pairs [rowsMax][rowsMax / 64]uint64 // bits
 }
 
-// rowsMax is how many rows there may be.
+// rowsMax bounds the number of rows.
 const rowsMax = 128
 
-// Why a row is not met. Apache's servers are in none of the runs, and ours keep to
-// the protocol.
+// Reasons why a row is not met: no run contains Apache's servers, and ours keep to the
+// protocol.
 const (
 	apaches   = "a leader that orders messages as Apache's does, which only seeds above 1,000 have"
 	pingLater = "our leader pings learners that were sent NEWLEADER; Apache's pings sooner"
@@ -34,7 +34,7 @@ const (
 	later     = "a member that has promised two epochs in a row to leaders that did not come to lead; internal/zab has the story newer_promise"
 )
 
-// unmet are the rows that no run meets, each with the reason.
+// unmet has the rows that no run meets, each with the reason.
 var unmet = map[string]string{
 	"zab: learner agreed PING":                pingLater,
 	"a role ends: illegal message":            broken,
@@ -43,7 +43,7 @@ var unmet = map[string]string{
 	"a role ends: observer master is behind":  waits,
 }
 
-// seldom are the rows that a few runs of thousands meet, each with what it takes.
+// seldom has the rows that only a few of thousands of runs meet, each with what it takes.
 var seldom = map[string]string{
 	"zab: leader synced ACK":                     apaches,
 	"zab: learner syncing COMMITANDACTIVATE":     apaches,
@@ -89,7 +89,7 @@ func numbered() *numbering {
 	return n
 }
 
-// met notes a row of a server.
+// met records that a server has met a row.
 func (p *process) met(row uint8) {
 	c := p.w.coverage
 	c.rows[row]++
@@ -99,7 +99,7 @@ func (p *process) met(row uint8) {
 	p.hasMet, p.lastMet = true, row
 }
 
-// Add takes over what another run has met, and returns how many pairs are new.
+// Add adds what another run has met, and returns how many pairs are new.
 func (c *Coverage) Add(o *Coverage) (fresh int) {
 	for i := range c.rows {
 		c.rows[i] += o.rows[i]
@@ -131,9 +131,8 @@ func (c *Coverage) Rows() (met, all int) {
 	return met, len(rows.names)
 }
 
-// Missing returns the rows that were not met: those that should have been, and
-// those that none can meet, with the reason. A row with a reason that was met all
-// the same is among the former.
+// Missing returns the rows that were not met: those that should have been, and those that
+// cannot be met, with the reason. A row that has a reason but was met is among the former.
 func (c *Coverage) Missing() (unexplained, explained []string) {
 	for i, name := range rows.names {
 		reason, known := unmet[name]

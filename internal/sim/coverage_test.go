@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A reason for a row that does not exist is stale, and a row that was met needs none.
+// A reason for a row that does not exist is stale, and a row that was met needs no
+// reason.
 func TestReasonsForUnmetRowsAreOfRowsThatExist(t *testing.T) {
 	named := map[string]bool{}
 	for _, name := range rows.names {
@@ -49,7 +50,7 @@ func TestPairsOfRowsAreCountedOnce(t *testing.T) {
 	}
 }
 
-// A guide that runs twice from one seed makes the same plans.
+// A guide that runs twice from the same seed makes the same plans.
 func TestAGuideRepeatsItself(t *testing.T) {
 	var traces [2][]uint64
 	for again := range traces {
@@ -73,8 +74,8 @@ func TestAGuideRepeatsItself(t *testing.T) {
 	}
 }
 
-// What a guide makes of a plan is one that can be run: its faults are in its time,
-// and of its servers and clients.
+// A guide turns a plan into one that can be run: its faults fit its time, its servers
+// and its clients.
 func TestAChangedPlanIsSound(t *testing.T) {
 	g := NewGuide(1)
 	for seed := uint64(1); seed <= 30; seed++ {

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// turns is a server's disk: operations wait for their turn, and a turn takes
-// time. It is what the disk's goroutine is in production.
+// turns is a server's disk: operations wait for their turn, and a turn takes time. In
+// production this is the disk's goroutine.
 type turns struct {
 	p        *process
 	disk     *replicadisk.Disk
@@ -21,18 +21,18 @@ type turns struct {
 	busy     bool
 	full     bool
 	slowMs   int64
-	nextAt   int                   // transactions delivered when the next snapshot is due
-	saving   bool                  // a snapshot is under way
+	nextAt   int                   // number of delivered transactions at which the next snapshot is due
+	saving   bool                  // a snapshot is being taken
 	periodic *replicadisk.Snapshot // the one that is being saved
 
-	// faults
-	late     *operation // of a mutant: still to be done
+	// Faults
+	late     *operation // of a mutant: an operation that is still to be done
 	failSync bool
-	failIn   int64 // changes of the disk until one fails, 0 for never
-	crashIn  int64 // operations until the machine loses power, 0 for never
+	failIn   int64 // how many changes of the disk until one fails; 0 for never
+	crashIn  int64 // how many operations until the machine loses power; 0 for never
 	crashed  bool
 	keep     int64
-	kills    bool // the process alone ends, and what it has written stays
+	kills    bool // only the process ends, and what it has written stays
 }
 
 // operation is an operation of the replica, with the snapshot that was begun for it.
@@ -46,7 +46,7 @@ var (
 	errPower    = errors.New("the machine has lost power")
 )
 
-// begin is a new process on the disk.
+// begin handles the start of a process on the disk.
 func (t *turns) begin(p *process) {
 	*t = turns{p: p, slowMs: t.slowMs, crashIn: t.crashIn, keep: t.keep, kills: t.kills, failIn: t.failIn}
 	t.nextAt = t.draw()
@@ -62,7 +62,7 @@ func (t *turns) end() {
 	*t = turns{p: t.p, slowMs: t.slowMs}
 }
 
-// before is asked before every operation on the disk (vfs.Faulty).
+// before is called before every operation on the disk (vfs.Faulty).
 func (t *turns) before(op vfs.Op) error {
 	switch {
 	case t.crashed:
@@ -88,7 +88,7 @@ func (t *turns) before(op vfs.Op) error {
 	return nil
 }
 
-// failsIn reports whether a change of the disk is the one that fails.
+// failsIn reports whether this change of the disk is the one that fails.
 func (t *turns) failsIn(op vfs.Op) bool {
 	if t.failIn == 0 || !op.Changes() {
 		return false
@@ -113,7 +113,7 @@ func (t *turns) put(op replica.DiskOp) {
 	}
 }
 
-// turn has the disk do what waits, after a while.
+// turn lets the disk work, after a while.
 func (t *turns) turn() {
 	if t.busy || len(t.queue) == 0 {
 		return
@@ -126,11 +126,11 @@ func (t *turns) turn() {
 	t.p.awake(t.p.random.between(0, most), t.work)
 }
 
-// retryMs is how long a full disk is left alone.
+// retryMs is the pause before a full disk is tried again.
 const retryMs = 300
 
-// work does what waits, up to some completion: as many as the disk's goroutine
-// would have found waiting.
+// work carries out waiting operations up to a random completion: as many as the disk's
+// goroutine might have found waiting.
 func (t *turns) work() {
 	t.busy = false
 	tickets := 1 + t.p.random.below(3)
@@ -156,7 +156,7 @@ func (t *turns) work() {
 	}
 }
 
-// wait leaves a disk without space alone for a while.
+// wait pauses before a full disk is tried again.
 func (t *turns) wait() {
 	t.busy = true
 	t.p.later(retryMs, func() {
@@ -167,8 +167,8 @@ func (t *turns) wait() {
 	})
 }
 
-// fits reports whether the log has space for a record; if not it must wait, for it
-// has its place in the order already.
+// fits reports whether the log has space for a record; if not, the record must wait,
+// because it already has its place in the order.
 func (t *turns) fits(o *operation) bool {
 	if o.Kind != replica.DiskAppend || t.p.w.plan.PreallocBytes == 0 {
 		return true
@@ -177,8 +177,8 @@ func (t *turns) fits(o *operation) bool {
 	return t.disk.Log().SpaceBytes() >= need || t.ready() && !t.full
 }
 
-// ready takes space for the next records, and tells the replica when there is
-// none, or some again. It returns false if the process has ended.
+// ready reserves space for the next records, and tells the replica when there is none, or
+// some again. It returns false if the process has ended.
 func (t *turns) ready() bool {
 	err := t.disk.Log().Ready()
 	full := errors.Is(err, vfs.ErrNoSpace)
@@ -199,7 +199,7 @@ func (t *turns) ready() bool {
 	return true
 }
 
-// retry asks a full disk for space again.
+// retry tries to reserve space on a full disk again.
 func (t *turns) retry() {
 	t.p.later(retryMs, func() {
 		if t.full && t.ready() && t.full {
@@ -210,11 +210,11 @@ func (t *turns) retry() {
 
 func (p *process) note(what string, zxid zk.Zxid) { p.w.note(p.node, what, 0, zxid, "") }
 
-// do carries one operation out; false if nothing more is to be done now.
+// do carries out one operation; it returns false if nothing else can be done now.
 func (t *turns) do(o *operation) bool {
 	event, err := t.keepOld(o, func() (*replica.Event, error) { return t.disk.Do(&o.DiskOp, o.snapshot) })
 	if o.Kind.Repeatable() && errors.Is(err, vfs.ErrNoSpace) && !t.crashed {
-		t.queue = slices.Insert(t.queue, 0, *o) // until it is there nobody is promised anything
+		t.queue = slices.Insert(t.queue, 0, *o) // nothing may depend on it before it is on disk
 		t.wait()
 		return false
 	}
@@ -229,7 +229,7 @@ func (t *turns) do(o *operation) bool {
 	return true
 }
 
-// done tells the observer what is durable now.
+// done reports to the observer what is now durable.
 func (t *turns) done(o *operation, event *replica.Event) {
 	p := t.p
 	switch o.Kind {
@@ -260,8 +260,8 @@ func (t *turns) done(o *operation, event *replica.Event) {
 	}
 }
 
-// fatal is an error of the disk that nobody can go on after: the process ends,
-// and is started again by its supervisor.
+// fatal handles an error of the disk after which the process cannot continue: it ends, and
+// its supervisor restarts it.
 func (t *turns) fatal(err error) {
 	p := t.p
 	if t.crashed {

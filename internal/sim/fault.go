@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Fault is trouble at a moment. A run's faults are drawn before it begins, so
-// that they can be left out one by one.
+// Fault is something that goes wrong at a given time. The faults of a run are drawn before
+// it begins, so each of them can be left out.
 type Fault struct {
 	AtMs  int64
 	Kind  FaultKind
@@ -19,7 +19,7 @@ type Fault struct {
 // FaultKind says what goes wrong.
 type FaultKind uint8
 
-// The kinds, and what B and N are.
+// The kinds, with the meaning of B and N.
 const (
 	FaultKill        FaultKind = iota // A's process is killed: what it has written stays
 	FaultPower                        // A's machine loses power: what was not synced goes, N percent of it stays
@@ -112,7 +112,7 @@ func (f Fault) String() string {
 	return b.String()
 }
 
-// Class is a group of kinds that a run has or has not.
+// Class is a group of kinds that a run has or does not have.
 type Class uint8
 
 // The classes.
@@ -141,8 +141,8 @@ func (c Class) String() string {
 	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory", "stray", "loop", "copy"}[c]
 }
 
-// kindsOf is what a class draws from; a kind that is listed twice is drawn twice
-// as often.
+// kindsOf lists the kinds of each class; a kind that is listed twice is drawn twice as
+// often.
 var kindsOf = [classes][]FaultKind{
 	ClassProcess:  {FaultKill, FaultKill, FaultPower, FaultPower, FaultPower, FaultPowerAll, FaultCrashAtOp, FaultCrashAtOp, FaultCrashEpoch, FaultCrashEpoch, FaultStop, FaultStop, FaultRoll},
 	ClassPause:    {FaultPause},

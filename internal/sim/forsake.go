@@ -2,18 +2,18 @@ package sim
 
 import "github.com/conclave-project/conclave/internal/quorum"
 
-// forsaking is a server that alone has a history for a while: that of a leader which
-// was never established, and with it what was never committed. It goes on living,
-// and must give it up again.
+// forsaking is a server that alone has a history for a while: that of a leader which was
+// never established, with transactions that were never committed. It stays alive, and must
+// give that history up again.
 type forsaking struct {
 	fault   *Fault
-	leader  *process // that comes back, and synchronizes
-	learner *process // this one
+	leader  *process // it restarts and synchronizes the learner
+	learner *process // the server itself
 	release func()   // lets the leader reach the others again
 }
 
-// forsake isolates the leader for a moment, and then has its process start again,
-// before others have elected another one: its log is longer than theirs.
+// forsake isolates the leader for a moment, and then restarts its process before the others
+// have elected another leader: its log is longer than theirs.
 func (t *trouble) forsake(f *Fault) {
 	p := t.w.leader()
 	if p == nil {
@@ -32,8 +32,8 @@ func (t *trouble) forsake(f *Fault) {
 	})
 }
 
-// offers is a leader that sends its history to a server. The first one that will do
-// is the only one that gets it.
+// offers handles a leader that sends its history to a server. Only the first suitable
+// server gets it.
 func (t *trouble) offers(p *process, to node) {
 	k := &t.forsaking
 	if k.fault == nil || k.leader != p || k.learner != nil || !t.w.wild || p.serving {
@@ -71,8 +71,8 @@ func (t *trouble) without(p, q *process) bool {
 	return p.proposed == nil && p.inForce.Quorum().Enough(rest)
 }
 
-// forsaken is the learner, with the history: its leader is lost, and it learns of no
-// other until the others have gone on without it. Later it starts again.
+// forsaken handles the learner when it has the history: it loses its leader, and learns of
+// no other one until the others have gone on without it. Later it restarts.
 func (t *trouble) forsaken(p *process) {
 	k := t.forsaking
 	t.forsaking = forsaking{}
@@ -99,8 +99,8 @@ func (t *trouble) forsaken(p *process) {
 	})
 }
 
-// quiet partitions all clients for a while. A log is truncated only by a leader that has
-// committed nothing of its own yet; after that a learner gets a snapshot instead.
+// quiet partitions all clients for a while: only a leader that has not committed anything
+// of its own truncates a learner's log; after that the learner gets a snapshot.
 func (t *trouble) quiet(forMs int64) {
 	for place := range t.w.clients {
 		for _, q := range t.w.servers {
@@ -115,8 +115,8 @@ func (t *trouble) quiet(forMs int64) {
 	}
 }
 
-// forsakes draws when servers are forsaken, where there are enough that the others go
-// on: from a branch of its own.
+// forsakes draws, from a branch of its own, when servers are forsaken, if there are enough
+// others to go on.
 func (p *Plan) forsakes(r *random) {
 	if p.Participants < 5 && p.Observers == 0 || p.Participants < 3 || r.oneIn(2) {
 		return

@@ -7,11 +7,11 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// A leader whose disk is full ends no session, and must give way to others that can
-// write (zab-Z10).
+// A leader whose disk is full ends no session, and must give way to servers that can write
+// (zab-Z10).
 
-// space sees that a leader without space does not lead on while a quorum without it
-// follows it, is within reach and has space, for longer than it takes to learn of that.
+// space checks that a leader without space stops leading if, for longer than it needs to
+// learn of that, a quorum without it follows it, can be reached and has space.
 func (o *observer) space(p *process) {
 	if !p.leads() || !p.turns.full || !o.others(p) {
 		p.crampedMs = o.w.nowMs
@@ -22,7 +22,7 @@ func (o *observer) space(p *process) {
 	}
 }
 
-// others reports whether the servers that follow a leader could do without it.
+// others reports whether the servers that follow a leader are a quorum without it.
 func (o *observer) others(p *process) bool {
 	var able quorum.IDs
 	for _, q := range o.w.servers {

@@ -2,9 +2,9 @@ package sim
 
 import "slices"
 
-// Guide chooses plans by what those before them have met: one that met a pair of
-// rows that is new is kept, and changed again and again. All it does follows from
-// its first seed, and from the reports in the order of their plans.
+// Guide chooses plans by what earlier ones have met: a plan that met a new pair of rows is
+// kept, and changed again and again. Everything it does follows from its first seed, and
+// from the reports in the order of their plans.
 type Guide struct {
 	random *random
 	seed   uint64 // of the next plan that is drawn
@@ -12,10 +12,10 @@ type Guide struct {
 	met    Coverage
 }
 
-// NewGuide returns a guide that has seen nothing.
+// NewGuide returns a guide without reports so far.
 func NewGuide(seed uint64) *Guide { return &Guide{random: branch(seed, "guide", 0), seed: seed} }
 
-// Next returns the next n plans, of which each may be run beside the others.
+// Next returns the next n plans, which may run in parallel.
 func (g *Guide) Next(n int) []Plan {
 	var plans []Plan
 	for range n {
@@ -33,11 +33,11 @@ func (g *Guide) Next(n int) []Plan {
 	return plans
 }
 
-// keptRecent is from how many of the newest plans most changes begin: they have met
-// what was hardest to meet.
+// keptRecent is the number of newest kept plans from which most changes begin: they have
+// met what was hardest to meet.
 const keptRecent = 40
 
-// Learn takes what has come of a plan, and returns how many pairs were new.
+// Learn takes the report of a plan, and returns how many pairs were new.
 func (g *Guide) Learn(r *Report) int {
 	fresh := g.met.Add(r.Met)
 	if fresh > 0 {
@@ -46,11 +46,11 @@ func (g *Guide) Learn(r *Report) int {
 	return fresh
 }
 
-// Met is what all runs have met together.
+// Met returns what all runs have met together.
 func (g *Guide) Met() *Coverage { return &g.met }
 
-// change makes another plan of one: of the same ensemble, with other luck, or with
-// some faults more, less, at other times.
+// change derives a plan from another one: the same ensemble with other random numbers, or
+// with faults added, removed or moved in time.
 func (g *Guide) change(p Plan) Plan {
 	r := g.random
 	p.Faults = slices.Clone(p.Faults)
@@ -79,7 +79,7 @@ func (g *Guide) changeOnce(p *Plan) {
 		}
 	case count == 0:
 		p.Seed = r.next()
-	case pick < 6: // the same again, soon after
+	case pick < 6: // the same fault again, soon after
 		f := p.Faults[r.below(count)]
 		f.AtMs += r.between(1, 500)
 		if f.AtMs < p.WildMs {
@@ -98,6 +98,6 @@ func (g *Guide) changeOnce(p *Plan) {
 	}
 }
 
-// faultsMax is how many faults a changed plan has at most: an ensemble that is
-// always down shows nothing.
+// faultsMax is how many faults a changed plan may have: an ensemble that is always down
+// shows nothing.
 const faultsMax = 80

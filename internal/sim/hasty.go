@@ -1,13 +1,13 @@
 package sim
 
-// hasty draws, for some runs, clients that lose their connections all the time and whose
-// sessions are short, while links and disks are slow: sessions move, end and are upgraded
-// while what they asked for is still on its way.
+// hasty draws, for some runs, clients that keep losing their connections and whose sessions
+// are short, while links and disks are slow. So sessions move, end and are upgraded while
+// their requests are still in progress.
 func (p *Plan) hasty(r *random) {
 	if !r.oneIn(8) && !(p.Upgrade && r.oneIn(2)) {
 		return
 	}
-	p.SessionMs, p.Timeouts = p.TickMs*r.between(5, 9), false // shorter ones end while a heartbeat is on its way
+	p.SessionMs, p.Timeouts = p.TickMs*r.between(5, 9), false // a shorter one would end while a heartbeat is in transit
 	p.ThinkMs = 3 + r.below(40)
 	p.NetMs = 1 + r.below(10)
 	p.WildMs = min(p.WildMs, 9_000)

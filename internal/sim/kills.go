@@ -1,8 +1,8 @@
 package sim
 
-// killsAtOps draws, for some runs, processes that are killed between two operations on their disks:
-// what they have written is in the memory of the machine, and may be lost with that later. Some of these
-// operations fail instead: a server ends then, whatever it was.
+// killsAtOps draws, for some runs, processes that are killed between two operations on
+// their disks: what they have written is in the memory of the machine, and may be lost with
+// it later. Some of these operations fail instead; a server always ends then.
 func (p *Plan) killsAtOps(r *random) {
 	if p.Seed <= knownSeeds || !r.oneIn(4) {
 		return

@@ -8,11 +8,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// lines takes every request, on whatever path, apart into operations on single
-// znodes: a create is one on its znode, and shows that the parent is there; a
-// multi is its parts, at one time. If the requests have an order that explains
-// them all, so have the operations on each znode. What servers delete by
-// themselves is an operation from when it was decided to when it was shown.
+// lines splits every request, on any path, into operations on single znodes: a create is
+// one on its znode, and shows that the parent exists; a multi is its parts, at the same
+// time. If the requests have an order that explains them all, so have the operations on
+// each znode. A deletion by a server on its own is an operation from when it was decided to
+// when it was shown.
 type lines struct {
 	w          *world
 	history    []check.Operation
@@ -20,7 +20,7 @@ type lines struct {
 	unanswered []unanswered
 }
 
-// unanswered is a write without an answer, or a part of one.
+// unanswered is a write without an answer, or a part of such a write.
 type unanswered struct {
 	session zk.SessionID
 	xid     zk.Xid
@@ -29,9 +29,9 @@ type unanswered struct {
 	unnamed bool // a sequential create
 }
 
-// whole is the history when nothing is on its way any more. Whether a write without an answer has
-// happened, and what a sequential create has made, the log says: if each may have happened or not,
-// the orders are too many.
+// whole returns the history when nothing is in progress any more. It takes from the log
+// which writes without an answer have happened, and what sequential creates have created: if
+// each of them might have happened or not, there would be too many orders.
 func (l *lines) whole() []check.Operation {
 	o := l.w.watcher
 	for _, u := range l.unanswered {
@@ -50,14 +50,14 @@ func (l *lines) whole() []check.Operation {
 	return l.history
 }
 
-// logged is a transaction that a server logs: it was decided now at the latest.
+// logged handles a transaction that a server logs: it was decided now at the latest.
 func (l *lines) logged(zxid zk.Zxid) {
 	if _, known := l.decided[zxid]; !known {
 		l.decided[zxid] = l.w.moment()
 	}
 }
 
-// shown is a transaction that somebody shows for the first time.
+// shown handles a transaction that is shown for the first time.
 func (l *lines) shown(r *record) {
 	var gone []string
 	switch r.txn.Op {
@@ -77,7 +77,7 @@ func (l *lines) add(op check.Operation) {
 	}
 }
 
-// ended is a request that has come to its end, with an answer or without.
+// ended handles a request that has ended, with an answer or without.
 func (l *lines) ended(c *client, q *request, e *clientsession.Effect) {
 	req := &e.Call.Request
 	at := check.Operation{Client: c.number, Call: q.asked, Return: l.w.moment()}
@@ -97,7 +97,7 @@ func (l *lines) ended(c *client, q *request, e *clientsession.Effect) {
 	}
 }
 
-// unknown is a write without an answer, apart from what it asks for.
+// unknown adds a write without an answer.
 func (l *lines) unknown(u unanswered, req *zk.Request) {
 	for i := range req.Ops {
 		u.part = i
@@ -112,7 +112,7 @@ func (l *lines) unknown(u unanswered, req *zk.Request) {
 	l.unanswered = append(l.unanswered, u)
 }
 
-// registerOp is a request's operation on its znode.
+// registerOp returns a request's operation on its znode.
 func registerOp(op zk.Op) zk.Op {
 	if op.IsCreate() {
 		return zk.OpCreate
@@ -144,7 +144,7 @@ func (l *lines) wrote(req *zk.Request, code zk.Code, res *zk.Result, at check.Op
 	}
 }
 
-// wroteMulti is the parts of a multi that has happened.
+// wroteMulti adds the parts of a multi that has happened.
 func (l *lines) wroteMulti(req *zk.Request, code zk.Code, res *zk.Result, at check.Operation) {
 	if code != zk.OK || len(res.Sub) != len(req.Ops) {
 		return
@@ -175,7 +175,7 @@ func (l *lines) read(req *zk.Request, code zk.Code, res *zk.Result, at check.Ope
 	l.add(at)
 }
 
-// exists is an answer that shows whether a znode is there.
+// exists adds an answer that shows whether a znode exists.
 func (l *lines) exists(path string, there bool, at check.Operation) {
 	at.Key, at.Op, at.Version, at.Code = path, zk.OpExists, -1, zk.OK
 	if !there {

@@ -10,10 +10,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Sessions that one server alone knows: all that clients get while the plan says so,
-// and what servers give to clients that come without a session while they are partitioned.
+// Sessions that only one server knows: all sessions of clients if the plan says so, and
+// those that partitioned servers give to clients that come without a session.
 
-// attached is a session that was given to a connection, in a step that is over.
+// attached handles a session that was given to a connection, in a step that is over.
 func (o *observer) attached(p *process, c *port) {
 	if o.model.Knows(c.session) {
 		if p.replica.Locals().Get(c.session) != nil && p.knowsAll(c.session) {
@@ -21,9 +21,9 @@ func (o *observer) attached(p *process, c *port) {
 		}
 		return
 	}
-	partitioned := p.replica.ReadOnly() || c.closing || c.left // or it was until this step, for a client that goes
+	partitioned := p.replica.ReadOnly() || c.closing || c.left // or it was until this step, for a client that leaves
 	if partitioned && p.replica.Locals().Get(c.session) == nil && p.knowsAll(c.session) {
-		return // by a transaction at the end of its log, which it serves too, and nobody has committed yet
+		return // created by a transaction at the end of the log, which it also serves, and nobody has committed yet
 	}
 	if !o.local.Has(c.session) {
 		o.w.tally.Locals++
@@ -34,12 +34,13 @@ func (o *observer) attached(p *process, c *port) {
 	o.w.fail(o.local.Attached(c.session, p.id, p.life, c.timeoutMs, p.now().MonoMs))
 }
 
-// knowsAll reports whether a server has a session as one that all know, or will.
+// knowsAll reports whether a server has a session as one that all servers know or will
+// know.
 func (p *process) knowsAll(id zk.SessionID) bool {
 	return slices.ContainsFunc(p.replica.Leases(), func(l session.Lease) bool { return l.ID == id })
 }
 
-// upgraded is a session that a transaction has made.
+// upgraded handles a transaction that has created a session.
 func (o *observer) upgraded(id zk.SessionID, zxid zk.Zxid) {
 	if o.local.Had(id) {
 		o.w.tally.Upgraded++
@@ -48,7 +49,7 @@ func (o *observer) upgraded(id zk.SessionID, zxid zk.Zxid) {
 	o.w.fail(o.local.Opened(id))
 }
 
-// refused is what a server that is partitioned has answered: no write, and none is done.
+// refused checks the answer of a partitioned server: no write is done.
 func (o *observer) refused(c *client, req *zk.Request, code zk.Code) error {
 	id, _ := c.machine.Session()
 	if err := o.readOnly.Refused(o.local.Had(id), req, code); err != nil || !req.Op.IsWrite() {
@@ -57,8 +58,8 @@ func (o *observer) refused(c *client, req *zk.Request, code zk.Code) error {
 	return o.asked.NotApplied(id, req.Xid)
 }
 
-// locals sees that a server has ended the sessions whose time was over, and no other but
-// those that it gave while it was read-only, with that.
+// locals checks that a server has ended the sessions whose time was over, and no others
+// except those that it gave while it was read-only, which end with that.
 func (o *observer) locals(p *process, batch []replica.Event) {
 	if !o.w.plan.Local && !o.w.plan.ReadOnly {
 		return
@@ -74,8 +75,9 @@ func (o *observer) locals(p *process, batch []replica.Event) {
 	o.w.fail(o.local.Stepped(p.id, p.life, p.now().MonoMs, p.slackMs(), ticked(batch), has, p.knowsAll))
 }
 
-// local takes a heartbeat of a session that is this server's own, for all it knows;
-// false if it is none. Nobody else is told of it before this server knows better.
+// local handles a heartbeat of a session that is local as far as the server knows; it
+// returns false for other sessions. No other server learns of the heartbeat before this one
+// knows better.
 func (s *touches) local(p *process, c *port) bool {
 	o := s.w.watcher
 	if o.local.Has(c.session) {
@@ -93,7 +95,7 @@ func (s *touches) local(p *process, c *port) bool {
 	return true
 }
 
-// connect is a client that comes with a session.
+// connect handles a client that arrives with a session.
 func (s *touches) connect(p *process, id zk.SessionID) {
 	s.maybe(p, id)
 	if p.replica.Locals().Get(id) != nil {
@@ -101,9 +103,9 @@ func (s *touches) connect(p *process, id zk.SessionID) {
 	}
 }
 
-// upgraded finds the sessions that were this server's own, and that it knows to be
-// everybody's now: their heartbeats are to be told, unless the server had ended the session
-// before it learned of that.
+// upgraded finds the sessions that were local and that this server now knows to be
+// everybody's: it must report their heartbeats, unless it had ended the session before it
+// learned of the upgrade.
 func (s *touches) upgraded(p *process) {
 	for id, sure := range s.own[p] {
 		zxid, is := s.w.watcher.upgrades[id]

@@ -5,8 +5,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// longSteps draws, for some runs, that a process which stalls is at a long step, and not stopped:
-// the others are told so, as server.tellBusy tells them, for initLimit at most.
+// longSteps draws, for some runs, that a process which stalls is in a long step, and not
+// stopped. The others are told so, as server.tellBusy does, for at most initLimit.
 func (p *Plan) longSteps(r *random) { p.LongSteps = p.Seed > knownSeeds && r.oneIn(5) }
 
 // stall stops a process for a while.
@@ -17,7 +17,7 @@ func (p *process) stall(ms int64) {
 	}
 }
 
-// tellBusy sends heartbeats for a process that is at one step since then.
+// tellBusy sends heartbeats for a process that has been in one step since then.
 func (p *process) tellBusy(sinceMs int64) {
 	p.later(max(p.w.plan.TickMs/2, 1), func() {
 		if !p.up || p.untilMs <= p.w.nowMs || p.w.nowMs-sinceMs > p.w.plan.InitMs {

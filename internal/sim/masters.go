@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// masters draws, for half of the runs with observers, that followers serve them in their
-// leader's place; of the seeds up to knownSeeds, for fewer.
+// masters draws, for half of the runs with observers, that followers serve the observers
+// instead of their leader; for fewer of the seeds up to knownSeeds.
 func (p *Plan) masters(r *random) {
 	if p.Seed > knownSeeds && r.oneIn(8) {
 		p.Observers = max(p.Observers, 2)
@@ -15,8 +15,8 @@ func (p *Plan) masters(r *random) {
 	p.Masters = p.Observers > 0 && (p.Seed%8 == 3 || p.Seed > knownSeeds && r.oneIn(2))
 }
 
-// masterHands is a mutant's observer master that hands a proposal on to its observers as it
-// comes: it does not wait for the commit.
+// masterHands makes a mutant observer master pass a proposal on to its observers at once,
+// without waiting for the commit.
 func (p *process) masterHands(m *zab.Message) {
 	if !p.w.is(MasterUncommitted) || m.Kind != zab.KindProposal {
 		return
@@ -28,8 +28,8 @@ func (p *process) masterHands(m *zab.Message) {
 	}
 }
 
-// masterAnswers is a mutant's observer master that lets a client have its session without
-// asking the leader. It reports whether a message needs nobody else.
+// masterAnswers makes a mutant observer master attach a client's session without asking the
+// leader. It reports whether a message was handled in this way.
 func (l *link) masterAnswers(m *zab.Message) bool {
 	if !l.p.w.is(MasterAnswers) || !l.observes || m.Kind != zab.KindRevalidate {
 		return false
@@ -39,7 +39,7 @@ func (l *link) masterAnswers(m *zab.Message) bool {
 	return true
 }
 
-// hands reports whether a learner that is told of a session's heartbeat tells its leader: an
+// hands reports whether a learner passes a session's heartbeat on to its leader: it is an
 // observer master that knows the session.
 func (p *process) hands(id zk.SessionID) bool {
 	return p.serving && p.replica.Peer().State() == zab.Following && p.replica.Sessions().Get(id) != nil

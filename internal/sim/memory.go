@@ -6,20 +6,20 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A server's memory may be damaged, once in a run: its tree gets a znode that no
-// transaction has made, in a directory at which no client looks. The digests of the
-// next transactions show it, and the ensemble must find out whose tree is wrong, and
-// give that server another one (internal/zab/diverged.go).
+// A server's memory may be damaged once in a run: its tree gets a znode that no transaction
+// has created, in a directory that no client reads. The digests of the next transactions
+// show it, and the ensemble must find out whose tree is wrong, and give that server another
+// one (internal/zab/diverged.go).
 //
-// From then on digests that differ are what they should be, but not those of servers
-// whose trees are right. If the wrong tree was sent to a server that needed a whole
-// state, nobody can know who is right: the run ends there.
+// From then on digests may differ, but not those of servers whose trees are right. If the
+// wrong tree was sent to a server that needed a whole state, nobody can know which server
+// is right: the run ends there.
 const (
 	unreadPath = "/m"
 	wrongPath  = "/m/wrong"
 )
 
-// spoil damages the memory of a server, where a quorum is left to know better.
+// spoil damages the memory of a server, if the others are a quorum that knows better.
 func (t *trouble) spoil(p *process) {
 	others := func() bool { return without(p.inForce, func(id quorum.ID) bool { return id == p.id }) }
 	if t.spoilt || !p.up || !p.serving || t.w.plan.Participants < 3 || t.w.plan.Reconfig || !others() {
@@ -46,8 +46,8 @@ func (t *trouble) isWrong(z *tree.Tree) bool {
 	return wrong
 }
 
-// gapMs is how often a server gives its tree up at most (zab.divergedGapMs): for so
-// long one that has been wrong may go on so, if it is wrong again.
+// gapMs is the shortest time between two trees that a server gives up (zab.divergedGapMs).
+// If its tree is wrong again within that time, it stays wrong so long.
 const gapMs = 10 * 60_000
 
 // memory draws the damage, from a branch of its own.
@@ -57,7 +57,7 @@ func (p *Plan) memory(r *random) {
 	}
 }
 
-// unread is whether clients make the directory at which they do not look.
+// unread reports whether clients create the directory that they do not read.
 func (p *Plan) unread() bool {
 	for _, f := range p.Faults {
 		if f.Kind == FaultMemory {

@@ -6,9 +6,10 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// miss takes servers away for good when all is well, as many as the ensemble can do without, mostly with the
-// leader among them: their processes are killed, their machines lose power, or they say nothing any more. Within
-// the limit that a healing has the others must serve, and every client must have written again.
+// miss takes servers away for good when all is well, as many as the ensemble can do
+// without, mostly with the leader among them: their processes are killed, their machines
+// lose power, or they go silent. Within the time limit for healing, the others must serve,
+// and every client must have written again.
 func (w *world) miss() {
 	if w.plan.Solo {
 		return
@@ -36,7 +37,7 @@ func (w *world) miss() {
 		default:
 			p.note("mute", 0)
 			p.stall(longer)
-			w.trouble.disturb(0) // what its clients have sent it the leader does not learn
+			w.trouble.disturb(0) // the leader does not receive what its clients have sent it
 			w.watcher.gone(p)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// mutateNow is a mutant's idea of the time at which it starts.
+// mutateNow changes the time at which a mutant starts.
 func (p *process) mutateNow(now replica.Now) replica.Now {
 	if p.w.is(SessionIDsRepeat) {
 		now.WallMs = 1_700_000_000_000
@@ -16,7 +16,7 @@ func (p *process) mutateNow(now replica.Now) replica.Now {
 	return now
 }
 
-// sessionKey is another one for each start, as in production.
+// sessionKey returns another key for each start, as in production.
 func (p *process) sessionKey() (key [16]byte) {
 	binary.BigEndian.PutUint64(key[:], p.w.plan.Seed)
 	if !p.w.is(SessionIDsRepeat) {
@@ -25,8 +25,8 @@ func (p *process) sessionKey() (key [16]byte) {
 	return key
 }
 
-// mutateRequest is what a mutant does with an event of a client; false if that
-// is all.
+// mutateRequest changes an event of a client as a mutant does; it returns false if nothing
+// else is to be done with the event.
 func (c *port) mutateRequest(e *replica.Event) bool {
 	p := c.p
 	switch {
@@ -40,7 +40,7 @@ func (c *port) mutateRequest(e *replica.Event) bool {
 	return true
 }
 
-// answerAtOnce answers from the tree, whatever waits.
+// answerAtOnce answers from the tree, although other requests wait.
 func (c *port) answerAtOnce(e *replica.Event) {
 	p := c.p
 	var a replica.Answer
@@ -73,7 +73,7 @@ func (c *port) mutateNotify(frame []byte) {
 	}
 }
 
-// mutateSend is what a mutant client sends.
+// mutateSend returns what a mutant client sends.
 func (c *client) mutateSend(r *zk.Request) *zk.Request {
 	if r.SetWatches == nil || !c.w.is(WatchesNotSetAgain) && !c.w.is(WatchesSetTooNew) && !c.w.is(StayingWatchesNotSetAgain) {
 		return r

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// mutate is a mutant's disk: it queues an operation, or does something else with it.
+// mutate queues an operation on a mutant's disk, or does something else with it.
 func (t *turns) mutate(o operation) {
 	w := t.p.w
 	done := replica.Event{Kind: replica.EventDone, Ticket: o.Ticket}
@@ -21,7 +21,7 @@ func (t *turns) mutate(o operation) {
 	case w.is(AckBeforeSync) && o.Kind == replica.DiskSync:
 		t.p.push(done)
 	case w.is(AckWithoutLog) && !t.p.leads() && o.Kind == replica.DiskAppend && t.p.serving:
-		return // the sync after it is told all the same
+		return // the sync after it is reported nevertheless
 	case w.is(EpochBeforeLog) && o.Kind == replica.DiskSetCurrent:
 		if _, err := t.disk.Do(&o.DiskOp, nil); err != nil {
 			t.fatal(err)
@@ -42,11 +42,10 @@ func (t *turns) mutate(o operation) {
 	t.queue = append(t.queue, o)
 }
 
-// lateMs is how long a mutant leaves a snapshot unsaved, unless the log goes on
-// after it.
+// lateMs is how long a mutant leaves a snapshot unsaved, unless the log continues after it.
 const lateMs = 500
 
-// saveLate saves what a mutant has left.
+// saveLate saves what a mutant has left unsaved.
 func (t *turns) saveLate() {
 	if t.late != nil {
 		t.queue = append(t.queue, *t.late)
@@ -55,7 +54,7 @@ func (t *turns) saveLate() {
 	}
 }
 
-// mutateDone is what a mutant's disk reports of an operation.
+// mutateDone changes what a mutant's disk reports about an operation.
 func (t *turns) mutateDone(o *operation, e replica.Event) replica.Event {
 	if t.p.w.is(FailureUntold) && e.Kind == replica.EventFailed {
 		return replica.Event{Kind: replica.EventTick}
@@ -66,7 +65,7 @@ func (t *turns) mutateDone(o *operation, e replica.Event) replica.Event {
 	return e
 }
 
-// mutateRecovered is what a mutant makes of what recovery has found.
+// mutateRecovered changes what a mutant's recovery has found.
 func (p *process) mutateRecovered(r replica.Recovered) replica.Recovered {
 	p.forgetReconfig(&r)
 	if p.w.is(EmptyDiskVotes) {
@@ -75,7 +74,7 @@ func (p *process) mutateRecovered(r replica.Recovered) replica.Recovered {
 	return r
 }
 
-// mutateFS is a mutant's way to its disk.
+// mutateFS wraps the file system of a mutant.
 func (p *process) mutateFS(fsys vfs.FS) vfs.FS {
 	named := func(part string) func(string) bool {
 		return func(name string) bool { return strings.Contains(filepath.Base(name), part) }
@@ -110,8 +109,8 @@ func (u unmarked) Open(name string) (vfs.File, error) {
 	return u.FS.Open(name)
 }
 
-// mutateRecovery is what a mutant has against its log: in its torn end there is
-// something that looks like a record.
+// mutateRecovery puts something that looks like a record into the torn end of a mutant's
+// log.
 func (p *process) mutateRecovery() error {
 	dir := p.w.plan.logDir() + "/version-2"
 	segments, err := txnlog.Segments(p.mem, dir)
@@ -135,17 +134,17 @@ func (p *process) mutateRecovery() error {
 	return &vfs.Corruption{File: torn.File, Offset: torn.Offset, Expected: "no other record", Found: "one in its midst"}
 }
 
-// lookAlike is what the records in clients' data have in common: a length, and a
-// session of 0.
+// lookAlike is the common part of the records in clients' data: a length, and a session of
+// 0.
 const lookAlike = "\x00\x00\x00\x20\x00\x00\x00\x00\x00\x00\x00\x00"
 
-// lying is a file system that does not do all it says.
+// lying is a file system that does not do everything that it reports.
 type lying struct {
 	vfs.FS
-	unsynced  func(name string) bool // whose files are not synced
-	unwritten func(name string) bool // whose files, opened again, are not written
+	unsynced  func(name string) bool // names of files that are not synced
+	unwritten func(name string) bool // names of files that are not written when opened again
 	dirs      bool                   // directories are not synced
-	blind     bool                   // errors of syncs are not told
+	blind     bool                   // errors of syncs are not reported
 }
 
 // SyncDir implements vfs.FS.
@@ -207,8 +206,8 @@ func (f *lyingFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.File.WriteAt(p, offset)
 }
 
-// keepOld is a mutant's way to replace a history, or to cut its end off: what was
-// there is there again.
+// keepOld replaces or truncates a history as a mutant does: what was there before comes
+// back.
 func (t *turns) keepOld(o *operation, do func() (*replica.Event, error)) (*replica.Event, error) {
 	replaced := t.p.w.is(OldHistoryKept) && o.Kind == replica.DiskSaveSnapshot
 	cut := t.p.w.is(SnapshotOutlivesRole) && o.Kind == replica.DiskTruncate
@@ -242,7 +241,7 @@ func (t *turns) keepOld(o *operation, do func() (*replica.Event, error)) (*repli
 	return event, err
 }
 
-// files are those of the history: snapshots, and the log.
+// files returns the files of the history: snapshots and the log.
 func (p *process) files() ([]string, error) {
 	var files []string
 	for _, dir := range slices.Compact([]string{dataDir, p.w.plan.logDir()}) {

@@ -10,14 +10,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// phantoms are learners that a mutant leader takes for the servers that a reconfig
-// brings in: they say what discovery waits for, and nothing else. So the quorum of
-// the configuration in force decides it alone.
+// phantoms are learners that a mutant leader takes for the servers that a reconfig adds:
+// they send what discovery waits for, and nothing else. So the quorum of the configuration
+// in force decides discovery alone.
 type phantoms struct {
 	links map[zab.LinkID]bool
 }
 
-// haunt has the phantoms say hello as soon as a server leads.
+// haunt lets the phantoms connect as soon as a server leads.
 func (p *process) haunt() {
 	leads := p.replica.Peer().State() == zab.Leading && p.replica.Peer().Phase() == zab.Discovery
 	if !p.w.is(OldQuorumDiscovers) || !leads || p.proposed == nil {
@@ -53,7 +53,7 @@ func (p *process) ignoresVote(n *fle.Notification) bool {
 	return p.w.is(ServerZeroIgnored) && n.Leader == 0 || p.w.is(AllMustVote) && slices.ContainsFunc(p.w.servers, away)
 }
 
-// mutateRole is what a mutant learner does with a message that leaves for its leader.
+// mutateRole changes a message of a mutant learner to its leader.
 func (l *link) mutateRole(m *zab.Message) {
 	p := l.p
 	if p.masks != nil && m.Kind == zab.KindNewLeader {
@@ -73,7 +73,7 @@ func (l *link) mutateRole(m *zab.Message) {
 	}
 }
 
-// forgetReconfig takes a proposed configuration out of what recovery has found.
+// forgetReconfig removes a proposed configuration from what recovery has found.
 func (p *process) forgetReconfig(r *replica.Recovered) {
 	if p.w.is(ReconfigForgotten) {
 		p.pending = nil
@@ -82,7 +82,7 @@ func (p *process) forgetReconfig(r *replica.Recovered) {
 	}
 }
 
-// configs are those by which a server finds others.
+// configs returns the configurations by which a server finds others.
 func (p *process) configs() []*ensemble.Config {
 	if p.w.is(AddressesKept) {
 		return []*ensemble.Config{p.w.plan.configOf(p.place)}

@@ -5,14 +5,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// mutateConnect is what a mutant makes of a client's handshake.
+// mutateConnect changes a client's handshake as a mutant does.
 func (p *process) mutateConnect(r *wire.ConnectRequest) {
 	if p.w.is(ReadOnlyGoesBack) && p.replica.ReadOnly() {
 		r.LastZxidSeen = 0
 	}
 }
 
-// mutateConnected is what a mutant answers to it.
+// mutateConnected changes a mutant's answer to the handshake.
 func (p *process) mutateConnected(r *wire.ConnectResponse) *wire.ConnectResponse {
 	if !p.w.is(LocalEndsEarly) || p.replica.Locals().Get(r.Session) == nil {
 		return r
@@ -22,7 +22,7 @@ func (p *process) mutateConnected(r *wire.ConnectResponse) *wire.ConnectResponse
 	return &twin
 }
 
-// mutateAnswer is what a mutant that is partitioned answers to a write.
+// mutateAnswer changes the answer of a partitioned mutant to a write.
 func (p *process) mutateAnswer(h wire.ReplyHeader, r *zk.Result) (wire.ReplyHeader, *zk.Result) {
 	if p.w.is(ReadOnlyWrites) && h.Code == zk.ErrNotReadOnly && p.replica.ReadOnly() {
 		h.Code, r = zk.OK, &zk.Result{Op: zk.OpPing}

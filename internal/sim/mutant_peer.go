@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// mutateConfig is what a mutant takes for the configuration.
+// mutateConfig returns what a mutant takes for the configuration.
 func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
 	if p.w.is(ObserversCount) {
 		text := strings.ReplaceAll(c.Text(), ":observer", ":participant")
@@ -49,7 +49,7 @@ func (p *process) mutateConfig(c *ensemble.Config) *ensemble.Config {
 	return mutated
 }
 
-// observersOf are the numbers of a configuration's observers.
+// observersOf returns the ids of a configuration's observers.
 func observersOf(c *ensemble.Config) (ids []string) {
 	for i := range c.Members {
 		if c.Members[i].Observer {
@@ -59,8 +59,7 @@ func observersOf(c *ensemble.Config) (ids []string) {
 	return ids
 }
 
-// mutateMessage is what a mutant makes of a message that leaves; how often it is
-// sent.
+// mutateMessage changes a message that a mutant sends, and returns how often it is sent.
 func (p *process) mutateMessage(l *link, m *zab.Message) (times int) {
 	switch {
 	case p.w.is(PingsHalved) && m.Kind == zab.KindPing && p.leads():
@@ -69,7 +68,7 @@ func (p *process) mutateMessage(l *link, m *zab.Message) (times int) {
 			return 0
 		}
 	case p.w.is(MasterUncommitted) && m.Kind == zab.KindInform && l.observes:
-		return 0 // it was handed on before
+		return 0 // it was passed on before
 	case p.w.is(SessionRevived) && m.Kind == zab.KindRevalidate && p.leads():
 		m.Valid = true
 	case p.w.is(FullLeaderStays) && m.Kind == zab.KindPing && m.Zxid == zk.NoZxid:
@@ -88,13 +87,13 @@ func (p *process) mutateMessage(l *link, m *zab.Message) (times int) {
 	return 1
 }
 
-// saysFull is the zxid of a ping with which a learner says that its disk is full.
+// saysFull is the zxid in a ping with which a learner says that its disk is full.
 const saysFull = zk.NoZxid - 1
 
-// saysWrong is that of one with which it says that its tree is another.
+// saysWrong is the zxid in a ping with which a learner says that its tree differs.
 const saysWrong = zk.NoZxid - 2
 
-// touchAgain adds all sessions ever touched here.
+// touchAgain adds all sessions that were ever touched here.
 func (p *process) touchAgain(m *zab.Message) {
 	here := map[zk.SessionID]bool{}
 	for _, t := range m.Touches {
@@ -109,8 +108,8 @@ func (p *process) touchAgain(m *zab.Message) {
 	p.touches = m.Touches
 }
 
-// takeStray has a mutant leader take a write that comes late, from a server that its client has left, for one of
-// the server at which the client is.
+// takeStray makes a mutant leader take a late write, from a server that its client has
+// left, for one from the client's current server.
 func (p *process) takeStray(batch []replica.Event) {
 	for i := range batch {
 		e := &batch[i]
@@ -126,8 +125,7 @@ func (p *process) takeStray(batch []replica.Event) {
 	}
 }
 
-// mutateRecord changes, in memory and past the log, what a server is going to
-// apply.
+// mutateRecord changes in memory, but not in the log, what a server is going to apply.
 func (p *process) mutateRecord(op *replica.DiskOp) {
 	if !p.w.is(TxnAppliedWrong) && !p.w.is(MultiAppliedHalf) || op.Kind != replica.DiskAppend {
 		return
@@ -153,7 +151,7 @@ func (p *process) mutateRecord(op *replica.DiskOp) {
 	op.Payload = logged
 }
 
-// loadState reads the state after a SNAP, or what a mutant makes of it.
+// loadState reads the state after a SNAP, and changes it as a mutant does.
 func (p *process) loadState(r io.Reader) (*replica.State, error) {
 	switch p.w.plan.Mutant {
 	case SnapshotLosesNode, SnapshotLosesSession, SnapshotFreesEphemeral, SnapshotLosesACL, ReconfigNotInSnapshot:
@@ -164,11 +162,11 @@ func (p *process) loadState(r io.Reader) (*replica.State, error) {
 	return replicadisk.LoadStream(r, p.diskOptions())
 }
 
-// spoiling takes a snapshot with a mistake.
+// spoiling takes a snapshot with a bug.
 type spoiling struct {
 	*replica.State
 	mutant Mutant
-	config string // in force where it arrives
+	config string // the configuration in force at the receiver
 	done   bool
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// mutateFound is what a mutant makes of its disk: the snapshot and the log are
-// read again, and replayed as it does.
+// mutateFound changes what a mutant finds on its disk: the snapshot and the log are read
+// again, and replayed as the mutant does.
 func (p *process) mutateFound(disk *replicadisk.Disk, found *replicadisk.Found) {
 	if p.w.is(ShortLogVotes) && found.Store.Lost != nil {
 		found.Untrusted = false
@@ -52,7 +52,7 @@ func (p *process) mutateFound(disk *replicadisk.Disk, found *replicadisk.Found) 
 	}
 }
 
-// replaySkipping replays a transaction, but for the deletes of what has children.
+// replaySkipping replays a transaction, except deletes of znodes that have children.
 func replaySkipping(state *replica.State, h *zk.TxnHeader, t *zk.Txn) {
 	parts := []zk.Txn{*t}
 	if t.Op == zk.OpMulti {
@@ -72,8 +72,8 @@ func replaySkipping(state *replica.State, h *zk.TxnHeader, t *zk.Txn) {
 	}
 }
 
-// skipping takes a snapshot, but for a znode that has changed since it was begun: a
-// walk that was not told of the change has missed it.
+// skipping takes a snapshot without a znode that has changed since the snapshot was begun,
+// like a walk that has missed the change.
 type skipping struct {
 	*replica.State
 	after zk.Zxid

@@ -12,18 +12,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A mutant leader does not see that a reconfig leaves it without weight, and leads on.
-// What it is asked for is changed before it decides: it gets the weight 1, and all others
-// get twice their own. So the same servers are quorums as before, with it or without it,
-// where the others of its group have an odd weight: only there it is changed. All that
-// leaves this server has the weights that were asked for.
+// A mutant leader does not notice that a reconfig leaves it without weight, and continues
+// to lead. Its requests are changed before it decides: it gets the weight 1, and all others
+// get twice their own. If the others of its group have an odd total weight, the quorums are
+// the same as before, with it or without it; only then is the request changed. Everything
+// that leaves this server has the weights that were requested.
 
-// masks are the configurations that a mutant leader takes for others: what was asked for,
-// by the text, without a version, of what it knows in place of that.
+// masks maps configurations as a mutant leader knows them, by their text and without a
+// version, to those that were requested.
 type masks map[string]*ensemble.Config
 
-// masked is a list of all servers as a leader without weight in it is to know it, empty if
-// it has weight or cannot have it unseen. It is as long as the list.
+// masked returns a list of all servers as a leader without weight in it must know it; empty
+// if the leader has weight, or cannot have it unnoticed. The result is as long as the list.
 func masked(list string, id quorum.ID) string {
 	c, err := ensemble.Parse(strings.ReplaceAll(list, ",", "\n"))
 	if err != nil || c.Groups == nil || !c.Participants().Has(id) || c.Weights[id] != 0 {
@@ -54,7 +54,7 @@ func masked(list string, id quorum.ID) string {
 	return strings.Join(lines, ",")
 }
 
-// mask changes what a mutant leader is asked for, by its own clients and by learners.
+// mask changes the requests to a mutant leader, by its own clients and by learners.
 func (p *process) mask(batch []replica.Event) {
 	list := p.w.trouble.list
 	if !p.w.is(WeightZeroLeads) || !p.leads() || list == "" {
@@ -83,11 +83,12 @@ func (p *process) mask(batch []replica.Event) {
 	p.masks[shown.Text()] = asked
 }
 
-// parseList reads a list of all servers that is a request's.
+// parseList parses a list of all servers in a request.
 func parseList(list string) *ensemble.Config { return parse(strings.ReplaceAll(list, ",", "\n")) }
 
-// unmask gives what leaves a mutant leader the weights that were asked for: its records, on
-// disk and in its history, and the configuration that it saves and has in its tree.
+// unmask restores the requested weights in everything that leaves a mutant leader: in
+// records, on disk and in its history, and in the configuration that it saves and has in
+// its tree.
 func (p *process) unmask(effects *replica.Effects) {
 	if p.masks == nil {
 		return
@@ -114,14 +115,15 @@ func (p *process) unmask(effects *replica.Effects) {
 	}
 }
 
-// unmaskIn changes a configuration in a record, in place: it is the server's own memory.
+// unmaskIn changes a configuration in a record, in place, because it is the server's own
+// memory.
 func unmaskIn(payload, shown, asked []byte) {
 	if at := bytes.Index(payload, shown); at >= 0 {
 		copy(payload[at:], asked)
 	}
 }
 
-// real is what was asked for in place of a configuration.
+// real returns what was requested in place of a configuration.
 func (m masks) real(c *ensemble.Config) *ensemble.Config {
 	if asked := m[c.WithVersion(0).Text()]; asked != nil {
 		return asked.WithVersion(c.Version)
@@ -129,7 +131,7 @@ func (m masks) real(c *ensemble.Config) *ensemble.Config {
 	return c
 }
 
-// realText is that of a text.
+// realText is real for a text.
 func (m masks) realText(text string) string {
 	if len(m) == 0 || text == "" {
 		return text

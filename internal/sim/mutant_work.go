@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// mutateOptions are a mutant's settings, of the servers with odd places: one that
-// is alone in its mistake may lead or not.
+// mutateOptions changes the settings of a mutant's servers with odd places, so that the
+// only one with the bug may be the leader or not.
 func (p *process) mutateOptions(o replica.Options) replica.Options {
 	switch w := p.w; {
 	case w.is(QuotaNotEnforced) && p.place%2 == 1:
@@ -26,7 +26,7 @@ func (p *process) mutateOptions(o replica.Options) replica.Options {
 	return o
 }
 
-// mutateAsked changes what a client asks for, before the server knows it.
+// mutateAsked changes a client's request before the server sees it.
 func (c *port) mutateAsked(e *replica.Event) {
 	switch w := c.p.w; {
 	case w.is(TTLTooShort) && e.Request.Op == zk.OpCreateTTL:
@@ -59,7 +59,7 @@ func (c *port) mutateEvent(e *zk.Event) bool {
 	return true
 }
 
-// mutateTouches is what a mutant learner says of sessions.
+// mutateTouches changes what a mutant learner reports of sessions.
 func (p *process) mutateTouches(m *zab.Message) {
 	for i := range m.Touches {
 		switch t := &m.Touches[i]; {
@@ -73,7 +73,7 @@ func (p *process) mutateTouches(m *zab.Message) {
 	}
 }
 
-// deaf is a file system that takes an error of reading the log for its end.
+// deaf is a file system that takes an error in reading the log for its end.
 type deaf struct{ vfs.FS }
 
 // Open implements vfs.FS.

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// observer sees all and tells the checkers.
+// observer sees everything and reports it to the checkers.
 type observer struct {
 	w         *world
 	order     *check.Order
@@ -27,20 +27,21 @@ type observer struct {
 	sequences *check.Sequences
 	expiry    *check.Expiry
 	ledMs     int64                  // when the last leader began
-	epoch     uint32                 // the newest that a leader was established in
-	begun     map[zk.SessionID]int64 // the timeouts of all sessions whose beginning was ever decided
+	epoch     uint32                 // the newest epoch in which a leader was established
+	begun     map[zk.SessionID]int64 // the timeouts of all sessions whose beginning was decided
 	local     *check.Local
-	upgrades  map[zk.SessionID]zk.Zxid // of sessions that were one server's
+	upgrades  map[zk.SessionID]zk.Zxid // of sessions that only one server knew
 	readOnly  *check.ReadOnly
 	touches   *touches
 	records   map[zk.Zxid]record
 	snapshots map[*process]arrival
-	sources   map[*process]quorum.ID // whose state a server has taken over last
-	copied    map[*process][]zk.Zxid // the last history that came with a state, or with a copy of the directory
+	sources   map[*process]quorum.ID // the server whose state a server has last taken over
+	copied    map[*process][]zk.Zxid // the last history that came with a state or with a copy of the directory
 	lines     *lines
 }
 
-// record is a transaction as a value, by its zxid: every server that logs it logs the same.
+// record is a transaction, by its zxid: every server that logs the zxid logs the same
+// record.
 type record struct {
 	header zk.TxnHeader
 	txn    zk.Txn
@@ -62,9 +63,9 @@ func newObserver(w *world) *observer {
 	return o
 }
 
-// recovered is a server that has come back from its disk. One that is being filled
-// again, and has no vote, may have the state that a leader has sent, though it did not
-// find it at the start before, when its disk could not be read.
+// recovered handles a server that has come back from its disk. A server that is being
+// filled again and has no vote may have the state that a leader has sent, even if it did
+// not find it at its previous start because its disk could not be read.
 func (o *observer) recovered(p *process, last zk.Zxid, untrusted bool) {
 	delete(o.snapshots, p)
 	if sent := o.copied[p]; (untrusted || o.w.is(CopyUnsaid)) && last > 0 && slices.Contains(sent, last) {
@@ -81,7 +82,7 @@ func (o *observer) recovered(p *process, last zk.Zxid, untrusted bool) {
 	}
 }
 
-// gone is a server that has ended.
+// gone handles the end of a server's process.
 func (o *observer) gone(p *process) {
 	delete(o.snapshots, p)
 	p.serving = false
@@ -90,12 +91,12 @@ func (o *observer) gone(p *process) {
 	o.local.Gone(p.id)
 }
 
-// loading is a leader's state on its way into a server.
+// loading handles a leader's state that a server is receiving.
 func (o *observer) loading(p *process, link zab.LinkID, from quorum.ID, history []zk.Zxid) {
 	o.snapshots[p], o.sources[p] = arrival{link, history}, from
 }
 
-// took is that state, taken over.
+// took handles the end of that: the state is taken over.
 func (o *observer) took(p *process, link zab.LinkID) {
 	if a, here := o.snapshots[p]; here && a.link == link && p.links[link] != nil {
 		o.order.Copy(p.id, a.history)
@@ -104,7 +105,7 @@ func (o *observer) took(p *process, link zab.LinkID) {
 	delete(o.snapshots, p)
 }
 
-// stepped is a server that has taken a step.
+// stepped handles a step of a server.
 func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.Effects) {
 	for i := range batch {
 		if batch[i].Kind == replica.EventLoaded && len(effects.Left) == 0 {
@@ -122,7 +123,7 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 		o.disk(p, &effects.Disk[i])
 	}
 	if p.serving {
-		o.show(p) // what was delivered in this step was shown, even if the role has ended
+		o.show(p) // what this step delivered was shown, even if the role has ended
 	}
 	if len(effects.Left) > 0 || !p.replica.Serving() {
 		p.serving = false
@@ -144,13 +145,14 @@ func (o *observer) stepped(p *process, batch []replica.Event, effects *replica.E
 	o.locals(p, batch)
 }
 
-// ticked reports whether the time is among what a server was told.
+// ticked reports whether a batch contains a tick.
 func ticked(batch []replica.Event) bool {
 	return slices.ContainsFunc(batch, func(e replica.Event) bool { return e.Kind == replica.EventTick })
 }
 
-// ended sees that a leader has ended every session whose time was over. One that others have left
-// for another learns late of what they delivered, and its ends count no more.
+// ended checks that a leader has ended every session whose time was over. A leader that
+// others have left for another one learns late of what they delivered, and the ends that it
+// decides no longer count.
 func (o *observer) ended(p *process, batch []replica.Event) {
 	if !p.leads() || p.replica.Epoch() < o.epoch || p.turns.full || !ticked(batch) {
 		return
@@ -158,7 +160,7 @@ func (o *observer) ended(p *process, batch []replica.Event) {
 	o.w.fail(o.expiry.Stepped(p.id, p.now().MonoMs, p.slackMs()))
 }
 
-// disk is what a server is about to store.
+// disk handles an operation that a server is about to store.
 func (o *observer) disk(p *process, op *replica.DiskOp) {
 	switch op.Kind {
 	case replica.DiskAppend:
@@ -166,10 +168,10 @@ func (o *observer) disk(p *process, op *replica.DiskOp) {
 	case replica.DiskTruncate:
 		o.w.note(p.node, "cut", 0, op.Zxid, "")
 		if o.order.Truncate(p.id, op.Zxid) != nil {
-			return // the server finds out by itself that it has no such place
+			return // the server itself finds out that there is no such place
 		}
 	case replica.DiskSaveSnapshot:
-		// What came after the SNAP is in the tree that is saved, not in the log.
+		// What came after the SNAP is in the tree that is saved, but not in the log.
 		history, err := o.order.History(o.sources[p], op.Zxid)
 		o.w.fail(err)
 		o.order.Copy(p.id, history)
@@ -210,9 +212,9 @@ func (o *observer) append(p *process, op *replica.DiskOp) {
 	}
 }
 
-// expired is a session that a leader ends by itself. It may not be there yet: its beginning
-// may wait for the leader's disk longer than its timeout (seed 37079), and then its end comes
-// after that.
+// expired handles a session that a leader ends because of its timeout. The session may not
+// exist yet: its beginning may wait for the leader's disk longer than its timeout (seed
+// 37079), and its end comes after that.
 func (o *observer) expired(p *process, h *zk.TxnHeader) {
 	o.w.tally.Expired++
 	if o.w.still && o.w.living()[h.Session] {
@@ -230,7 +232,7 @@ func (o *observer) expired(p *process, h *zk.TxnHeader) {
 	}
 }
 
-// serve is a server that begins to serve.
+// serve handles a server that begins to serve.
 func (o *observer) serve(p *process) {
 	p.serving, p.wiped = true, nil
 	p.roles++
@@ -253,7 +255,7 @@ func (o *observer) serve(p *process) {
 	}
 }
 
-// show is a server that shows its tree.
+// show handles a server that shows its tree.
 func (o *observer) show(p *process) {
 	fresh, err := o.order.Show(p.id, p.replica.Tree().LastZxid())
 	o.w.fail(err)
@@ -283,7 +285,7 @@ func (o *observer) shown(p *process, fresh []zk.Zxid) {
 	}
 }
 
-// keeps follows the znodes of names used once.
+// keeps follows the znodes whose names are used once.
 func (o *observer) keeps(req *zk.Request, e *clientsession.Effect) {
 	if !strings.HasPrefix(req.Path, "/k/") {
 		return

@@ -9,21 +9,23 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// oracle lets one of two servers go on without the other, and keeps what an operator promises
-// of it: one server at a time, and only one that has all that was committed. So the permission moves
-// when the server that has it ends while both serve together: first it is taken back,
-// and some ticks later the other one has it. A server that ends in an election keeps it, for it
-// may have noted an epoch of which the other one does not know (seed 3004550).
+// oracle lets one of two servers go on without the other. It keeps what an operator must
+// ensure: only one server has the permission at a time, and that server has everything that
+// was committed. So the permission moves when the server that has it ends while both serve
+// together: first it is withdrawn, and some ticks later the other server gets it. A server
+// that ends during an election keeps it, because it may have noted an epoch that the other
+// server does not know (seed 3004550).
 type oracle struct {
 	w        *world
-	holder   int  // the place of the server that may go on alone, 0: neither
+	holder   int  // place of the server that may go on alone; 0 for neither
 	together bool // both serve, and one of them follows the other
 }
 
-// oracles draws runs of two servers and an oracle. Nobody promises that a server is
-// permitted to go on alone whose disk is lost, or whose memory is damaged; and the ensemble stays as it is.
+// oracles draws runs of two servers and an oracle. A server whose disk is lost or whose
+// memory is damaged need not be permitted to go on alone, so such runs have none of these
+// faults; and the ensemble does not change.
 func (p *Plan) oracles(r *random) {
-	if p.Seed > knownSeeds && p.Seed%8 != 5 && r.oneIn(12) { // those have groups: weights.go
+	if p.Seed > knownSeeds && p.Seed%8 != 5 && r.oneIn(12) { // every eighth seed has groups: weights.go
 		p.askOracle()
 	}
 }
@@ -32,7 +34,7 @@ func (p *Plan) askOracle() {
 	p.Oracle, p.Participants, p.Observers = true, 2, min(p.Observers, 1)
 }
 
-// underOracle leaves out what such a run has not.
+// underOracle removes from the plan what such a run does not have.
 func (p *Plan) underOracle() {
 	if !p.Oracle {
 		return
@@ -47,12 +49,13 @@ func (p *Plan) underOracle() {
 	})
 }
 
-// says is what a server is told now.
+// says returns the answer of the oracle to a server now.
 func (o *oracle) says(p *process) bool {
 	return o.w.plan.Oracle && (o.holder == p.place || o.w.is(OracleTellsBoth) && p.place <= 2)
 }
 
-// begins has a server that starts ask, and ask again. Answers take up to half a tick.
+// begins makes a server that starts ask the oracle again and again. Answers take up to half
+// a tick.
 func (o *oracle) begins(p *process) {
 	if !o.w.plan.Oracle {
 		return
@@ -82,7 +85,7 @@ func (o *oracle) begins(p *process) {
 	p.awake(0, ask)
 }
 
-// stepped looks whether the two serve together.
+// stepped checks whether both servers serve together.
 func (o *oracle) stepped(p *process) {
 	if !o.w.plan.Oracle || p.place > 2 {
 		return
@@ -90,8 +93,8 @@ func (o *oracle) stepped(p *process) {
 	o.together = o.follows(1, 2) || o.follows(2, 1)
 }
 
-// follows reports whether a server serves as the follower of the other one, which has it among
-// its own: a leader that stalls may not know that it is none any more.
+// follows reports whether a server serves as the follower of the other one, which counts it
+// among its followers: a leader that stalls may not know that it no longer leads.
 func (o *oracle) follows(place, leader int) bool {
 	f, l := o.w.server(place), o.w.server(leader)
 	if !f.up || !l.up || !f.replica.Serving() || !l.replica.Serving() {
@@ -104,7 +107,8 @@ func (o *oracle) follows(place, leader int) bool {
 		slices.ContainsFunc(to.Learners(), func(l zab.Learner) bool { return l.Server == f.id && l.Stage == zab.LearnerServing })
 }
 
-// ended is the end of a server. If it was the one, and served with the other, the permission moves.
+// ended handles the end of a server. If it had the permission and served together with the
+// other server, the permission moves.
 func (o *oracle) ended(p *process) {
 	if !o.w.plan.Oracle || p.place != o.holder || !o.together {
 		return
@@ -112,13 +116,14 @@ func (o *oracle) ended(p *process) {
 	life, tickMs := p.life, o.w.plan.TickMs
 	o.w.after(p.random.between(1, 4*tickMs), func() {
 		if p.life != life || p.up || o.holder != p.place {
-			return // it is back, and may go on
+			return // it has restarted and may go on
 		}
 		o.takeBack(func() int { return 3 - p.place })
 	})
 }
 
-// takeBack leaves both without the permission for more than two ticks. Then one has it.
+// takeBack withdraws the permission from both for more than two ticks. Then one of them
+// gets it.
 func (o *oracle) takeBack(next func() (place int)) {
 	tickMs, r := o.w.plan.TickMs, o.w.server(o.holder).random
 	o.w.note(o.w.server(o.holder).node, "ORACLE", 0, 0, "permits nothing")
@@ -129,9 +134,9 @@ func (o *oracle) takeBack(next func() (place int)) {
 	})
 }
 
-// moves has the permission move now and then while both serve, as an operator does before work
-// on a machine. The one who had it may stall meanwhile. Where they do not serve together when
-// the other one is to have it, it goes back to the one that had it.
+// moves moves the permission now and then while both serve, as an operator does before work
+// on a machine. The server that had it may stall meanwhile. If they do not serve together
+// when the other one is to get it, it goes back.
 func (o *oracle) moves() {
 	if !o.w.plan.Oracle {
 		return
@@ -152,8 +157,8 @@ func (o *oracle) moves() {
 	o.w.after(r.between(5, 60)*o.w.plan.TickMs, move)
 }
 
-// sayable is what is enough in a run with an oracle: whom it permits to go on alone counts as a
-// quorum, and whom it has permitted that less than a tick ago.
+// sayable is the quorum in a run with an oracle: a server that may go on alone is a quorum,
+// and also one whose permission was withdrawn less than a tick ago.
 type sayable struct {
 	quorum.Set
 	oracle *oracle

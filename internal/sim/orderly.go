@@ -2,8 +2,8 @@ package sim
 
 import "github.com/conclave-project/conclave/zk"
 
-// stop ends the process in order: what its disk was given is written, as far as there
-// is space; then everybody learns that it is gone.
+// stop ends the process in order: what its disk was given is written, as far as there is
+// space; then the others learn that it is gone.
 func (p *process) stop() {
 	if !p.up {
 		return
@@ -18,7 +18,7 @@ func (p *process) stop() {
 		}
 		event, err := t.disk.Do(&o.DiskOp, o.snapshot)
 		if err != nil {
-			break // what stands after it is not done either
+			break // later operations are not done either
 		}
 		t.done(&o, event)
 	}
@@ -27,8 +27,8 @@ func (p *process) stop() {
 	}
 }
 
-// roll restarts the servers from a place on, one after the other: the next when the
-// last serves again, or when that has taken too long.
+// roll restarts the servers from a place on, one after the other: the next one when the
+// last one serves again, or when that has taken too long.
 func (t *trouble) roll(place int, limitMs int64) {
 	if place > len(t.w.servers) || !t.w.wild {
 		return
@@ -49,17 +49,17 @@ func (t *trouble) roll(place int, limitMs int64) {
 	t.w.after(50, look)
 }
 
-// lost notes that a server's disk is gone, with a history up to a zxid.
+// lost records that a server's disk is gone, with a history up to a zxid.
 func (p *process) lost(last zk.Zxid) {
 	if p.wiped == nil {
 		p.wiped = &last
 	}
 }
 
-// mustWait reports whether a server with an empty disk must not come back yet, and
-// has it tried again later. With db.autocreate it votes at once, as if nothing had
-// ever been: all that is promised is that nothing is lost if its operator starts it
-// while all others serve, with everything that it had.
+// mustWait reports whether a server with an empty disk must not start yet; if so, it tries
+// again later. With db.autocreate the server votes at once, as if there had never been
+// anything. It is only promised that nothing is lost if its operator starts it while all
+// others serve and have everything that it had.
 func (p *process) mustWait() bool {
 	if p.wiped == nil || !p.w.plan.AutoCreate || p.w.is(LostDiskVotesAtOnce) || p.w.allHave(p, *p.wiped) {
 		return false
@@ -73,13 +73,13 @@ func (p *process) mustWait() bool {
 	return true
 }
 
-// allHave reports whether all servers but one serve in one epoch, and have on disk what that
-// one had, as far as it was shown to anybody: one that serves under an older leader may not
-// know of the epoch that the lost disk had promised. Of those that wait with an empty disk,
-// too, one after the other is started.
+// allHave reports whether all servers except one serve in one epoch, and have on disk what
+// that one had, as far as it was shown: a server that serves under an older leader may not
+// know the epoch that the lost disk had promised. Servers that wait with an empty disk are
+// also started one after the other.
 func (w *world) allHave(but *process, last zk.Zxid) bool {
 	_, shown := w.watcher.order.Shown()
-	epoch := uint32(0) // of the others, 0 before the first of them
+	epoch := uint32(0) // of the others; 0 before the first of them
 	for _, q := range w.servers {
 		switch {
 		case q == but, !q.up && q.wiped != nil:

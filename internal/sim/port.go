@@ -23,18 +23,18 @@ type port struct {
 	timeoutMs  int64
 	fresh      bool // its session was attached in this step
 	ended      bool // nothing more is read
-	left       bool // its client has gone in this step
+	left       bool // its client has left in this step
 	identities []zk.Identity
 	out        []byte
-	late       []byte // of a mutant: events after out
+	late       []byte // of a mutant: events to be sent after out
 	lastReply  int    // where the last reply begins in out
 	unanswered int
-	stays      map[string]zk.WatchMode // of a mutant: watches that stay
+	stays      map[string]zk.WatchMode // of a mutant: persistent watches
 	told       map[string]bool
 	closing    bool
 }
 
-// listen takes a client's connection.
+// listen accepts a client's connection.
 func (p *process) listen(s *stream) {
 	p.connID++
 	c := &port{p: p, id: p.connID, stream: s, identities: auth.Connected("10.0.1." + fmt.Sprint(int(s.far-firstClient)))}
@@ -44,7 +44,7 @@ func (p *process) listen(s *stream) {
 
 func (c *port) lost() { c.p.push(replica.Event{Kind: replica.EventDisconnect, Conn: c.id}) }
 
-// read takes whole frames.
+// read reads whole frames.
 func (c *port) read() {
 	s := c.stream
 	for !c.ended && len(s.in) >= wire.PrefixBytes {
@@ -88,7 +88,7 @@ func (c *port) frame(payload []byte) {
 	}
 }
 
-// put gathers what goes to the client in this step.
+// put changes what this step will send to a client.
 func (p *process) put(id session.ConnID, f func(*port)) {
 	if c := p.ports[id]; c != nil {
 		if len(c.out) == 0 && len(c.late) == 0 && !c.closing {
@@ -101,7 +101,7 @@ func (p *process) put(id session.ConnID, f func(*port)) {
 // Connected implements replica.Clients.
 func (p *process) Connected(id session.ConnID, r *wire.ConnectResponse) {
 	r = p.mutateConnected(r)
-	p.w.watcher.touches.connect(p, r.Session) // even if the client has left: a loop that is behind does not know
+	p.w.watcher.touches.connect(p, r.Session) // even if the client has left, because a late loop does not know that
 	p.put(id, func(c *port) {
 		c.session, c.timeoutMs, c.fresh = r.Session, int64(r.TimeoutMs), r.Session != 0
 		p.w.fail(p.w.watcher.model.Attached(r.Session, p.replica.Tree().LastZxid()))
@@ -115,7 +115,7 @@ func (p *process) Reply(id session.ConnID, h wire.ReplyHeader, r *zk.Result) {
 	p.put(id, func(c *port) { c.mutateReply(wire.AppendReply(nil, h, r)) })
 }
 
-// Reached implements replica.Clients. No connection of a simulation reads by itself.
+// Reached implements replica.Clients. In the simulation no connection reads by itself.
 func (p *process) Reached(session.ConnID) {
 	p.w.fail(errors.New("a connection is told to read by itself"))
 }
@@ -137,7 +137,7 @@ func (p *process) Notified() {}
 // Close implements replica.Clients.
 func (p *process) Close(id session.ConnID) { p.put(id, func(c *port) { c.closing = true }) }
 
-// deliver puts on its way what was gathered, now that the step is over.
+// deliver sends what was collected, when the step is over.
 func (p *process) deliver() {
 	if !p.up {
 		return
@@ -159,7 +159,7 @@ func (p *process) deliver() {
 	p.inFlight = p.inFlight[:0]
 }
 
-// remove forgets the connections that have ended.
+// remove removes the connections that have ended.
 func (p *process) remove(batch []replica.Event) {
 	for i := range batch {
 		if batch[i].Kind == replica.EventDisconnect {

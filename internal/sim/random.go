@@ -1,7 +1,7 @@
 package sim
 
-// random is a splitmix64 generator: 64 bits of state, the same numbers for the
-// same seed on every system.
+// random is a splitmix64 generator: it has 64 bits of state, and gives the same numbers for
+// the same seed on every system.
 type random struct{ state uint64 }
 
 func (r *random) next() uint64 {
@@ -15,9 +15,9 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// branch returns the generator of a part of the run. Parts draw from branches
-// of their own, so that one which draws more often does not change what befalls
-// the others: that is what makes failing seeds shrink.
+// branch returns the generator of one part of the run. Each part has its own, so a part
+// that draws more often does not change what happens to the others: that makes failing
+// seeds shrink.
 func branch(seed uint64, name string, number int) *random {
 	h := seed
 	for i := range len(name) {
@@ -34,8 +34,8 @@ func (r *random) between(least, most int64) int64 {
 	return least + int64(r.next()%uint64(most-least+1))
 }
 
-// oneIn is true once in n times.
+// oneIn returns true once in n times on average.
 func (r *random) oneIn(n int) bool { return r.below(n) == 0 }
 
-// percent is true with a chance of p in a hundred.
+// percent returns true with a probability of p per cent.
 func (r *random) percent(p int) bool { return r.below(100) < p }

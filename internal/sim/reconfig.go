@@ -12,18 +12,19 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// addressing is what a server knows of its ensemble outside its data directory:
-// its files, and where everybody is. The shell of production keeps the same.
+// addressing is what a server knows about its ensemble outside its data directory: its
+// configuration files, and where the other servers are. The server's shell keeps the same
+// in production.
 type addressing struct {
 	saved, pending    *ensemble.Config // in its files: in force, and proposed last (nil for none)
-	inForce, proposed *ensemble.Config // by which it finds the others
+	inForce, proposed *ensemble.Config // the ones by which it finds the others
 	home              *ensemble.Member // where it listens
 	moves             int              // how often it was told to listen elsewhere
 	directed          bool             // an operator has given it its files
 }
 
-// listens opens a server's ports when it starts. One that is in its configuration
-// no more listens where it did.
+// listens opens a server's ports when it starts. A server that is no longer in its
+// configuration listens where it did before.
 func (p *process) listens() {
 	p.inForce, p.proposed = p.saved, p.pending
 	if m := p.saved.Member(p.id); m != nil {
@@ -31,8 +32,8 @@ func (p *process) listens() {
 	}
 }
 
-// findLogged takes the configuration of the log for the proposed one where the files have
-// none as new, as server.connectPeers does: the others may have moved by it.
+// findLogged uses the configuration of the log as the proposed one if the files have none
+// as new, as server.connectPeers does: the others may have moved because of it.
 func (p *process) findLogged() {
 	if c := p.replica.LoggedConfig(); c != nil && (p.proposed == nil || c.Version > p.proposed.Version) {
 		p.proposed = c
@@ -40,18 +41,18 @@ func (p *process) findLogged() {
 	}
 }
 
-// reachesLinks reports whether a server knows where another takes learners.
+// reachesLinks reports whether a server knows where another one accepts learners.
 func (p *process) reachesLinks(q *process) bool {
 	return p.knows(q, func(m *ensemble.Member) bool { return q.isAt(m, quorumOf) })
 }
 
-// reachesVotes reports whether a server knows where another takes votes.
+// reachesVotes reports whether a server knows where another one accepts votes.
 func (p *process) reachesVotes(q *process) bool {
 	return p.knows(q, func(m *ensemble.Member) bool { return q.isAt(m, electionOf) })
 }
 
-// knows reports whether another server is where a line of its says: that of the
-// configuration in force, or of the proposed one.
+// knows reports whether another server is where a line in this server's configurations
+// says, in that in force or in the proposed one.
 func (p *process) knows(q *process, here func(*ensemble.Member) bool) bool {
 	for _, c := range p.configs() {
 		if c == nil {
@@ -64,8 +65,8 @@ func (p *process) knows(q *process, here func(*ensemble.Member) bool) bool {
 	return false
 }
 
-// reconfigured carries out what a step has changed about the ensemble, before
-// the disk learns of the record of the change, as server.reconfigure does.
+// reconfigured carries out what a step has changed in the ensemble, before the disk gets
+// the record of the change, as server.reconfigure does.
 func (p *process) reconfigured(e *replica.Ensembles) {
 	if e.Learned != nil {
 		p.proposed = e.Learned
@@ -84,8 +85,8 @@ func (p *process) reconfigured(e *replica.Ensembles) {
 	}
 }
 
-// propose saves a configuration, unless there is no space for its file: then the
-// server goes on, and starts with the older one the next time.
+// propose saves a configuration. If there is no space for the file, the server continues,
+// and starts with the older configuration next time.
 func (p *process) propose(c *ensemble.Config) {
 	p.proposed = c
 	p.w.trouble.proposed(p)
@@ -101,7 +102,7 @@ func (p *process) propose(c *ensemble.Config) {
 func (p *process) putInForce(c *ensemble.Config) {
 	w := p.w
 	if p.inForce = c; p.proposed != nil && p.proposed.Version <= c.Version {
-		p.proposed = nil // a newer one stays, as with server.putInForce
+		p.proposed = nil // a newer one stays, as in server.putInForce
 	}
 	w.trouble.disturb(0)
 	w.note(p.node, "config", 0, zk.Zxid(c.Version), rolesOf(c))
@@ -122,7 +123,7 @@ func (p *process) putInForce(c *ensemble.Config) {
 	p.move()
 }
 
-// move listens where others look for this server, as server.movePeers does.
+// move listens where others expect this server, as server.movePeers does.
 func (p *process) move() {
 	m := p.inForce.Member(p.id)
 	if m == nil && p.proposed != nil {
@@ -153,7 +154,7 @@ func rolesOf(c *ensemble.Config) string {
 	return strings.Join(names, " ")
 }
 
-// reconfigures tells the checkers of a reconfig that is logged for the first time.
+// reconfigures reports a reconfig to the checkers when it is logged for the first time.
 func (o *observer) reconfigures(zxid zk.Zxid, t *zk.Txn) {
 	c, err := ensemble.Parse(string(t.Data))
 	if err != nil {
@@ -163,8 +164,8 @@ func (o *observer) reconfigures(zxid zk.Zxid, t *zk.Txn) {
 	o.order.Reconfigures(zxid, c.Text(), c.Quorum())
 }
 
-// changing reports whether a change of the ensemble may be on its way: nobody
-// promises that it ends well if its servers lose their disks meanwhile.
+// changing reports whether a change of the ensemble may be in progress: it need not end
+// well if its servers lose their disks meanwhile.
 func (t *trouble) changing() bool {
 	for _, c := range t.w.clients {
 		for _, call := range c.program.open {
@@ -176,10 +177,9 @@ func (t *trouble) changing() bool {
 	return t.w.nowMs < t.changingMs
 }
 
-// direct is what an operator does when all is repaired, and again when that does not
-// help: a server that was away while
-// all whom it knew moved, or that waits outside while they do, is given the present
-// configuration, and started with it.
+// direct is what an operator does when everything is repaired, and again when that does not
+// help. A server that was away while all servers it knew moved, or that waited outside
+// meanwhile, gets the current configuration and is started with it.
 func (w *world) direct() {
 	knows := map[*process]bool{}
 	for again := true; again; {
@@ -202,8 +202,9 @@ func (w *world) direct() {
 	}
 }
 
-// goesByNewest reports whether a server has the present configuration in force. Lists without a
-// number may differ: a server that begins outside has one of its own (seed 4139).
+// goesByNewest reports whether a server has the current configuration in force.
+// Configurations without a number may differ: a server that begins outside has one of its
+// own (seed 4139).
 func (w *world) goesByNewest(p *process) bool {
 	if at := w.newestVersion(); at != 0 {
 		return p.inForce.Version == at
@@ -211,10 +212,11 @@ func (w *world) goesByNewest(p *process) bool {
 	return p.inForce.Equal(w.newestConfig())
 }
 
-// isTold reports whether a server learns of the present configuration from those that know it, and run:
-// from any, or, where it takes part in no change, from a quorum of its own configuration
-// (fle.Ensemble.Fixed). One on other machines than its own has it does not take for its. Of a
-// configuration without a number it learns nothing, and follows if the others are a quorum of its own.
+// isTold reports whether a server learns of the current configuration from running servers
+// that know it: from any of them or, if it takes part in no change, from a quorum of its
+// own configuration (fle.Ensemble.Fixed). It does not accept a server that is on another
+// machine than its own configuration says. It does not learn of a configuration without a
+// number, but follows if the others are a quorum of its own.
 func (w *world) isTold(p *process, knows map[*process]bool) bool {
 	newest := w.newestConfig()
 	if !slices.ContainsFunc(p.configs(), func(c *ensemble.Config) bool { return c != nil && newest.Meets(c) }) {
@@ -236,15 +238,15 @@ func (w *world) isTold(p *process, knows map[*process]bool) bool {
 	return true
 }
 
-// counts reports whether one server honours the votes of another.
+// counts reports whether one server accepts the votes of another.
 func (p *process) counts(q *process) bool {
 	return p.inForce.Participants().Has(q.id) || p.proposed != nil && p.proposed.Participants().Has(q.id)
 }
 
-// owed reports whether a server must serve when all is well. One that is not in
-// the ensemble and has promised an epoch above that of the leader, to one that did
-// not come to lead, waits for the next election: for a member the leader makes space
-// (zab.ReasonNewerPromise), for strangers it does not.
+// owed reports whether a server must serve when all is well. A server that is not in the
+// ensemble may have promised an epoch above that of the leader, to a server that did not
+// come to lead. It waits for the next election: a leader makes space for a member in that
+// case (zab.ReasonNewerPromise), but not for others.
 func (w *world) owed(p *process) bool {
 	leader := w.leader()
 	switch {
@@ -257,7 +259,7 @@ func (w *world) owed(p *process) bool {
 	return accepted <= leader.replica.Epoch()
 }
 
-// newestConfig is the newest one that anybody goes by.
+// newestConfig returns the newest configuration that any server uses.
 func (w *world) newestConfig() *ensemble.Config {
 	newest := w.servers[0].inForce
 	for _, p := range w.servers {
@@ -268,9 +270,9 @@ func (w *world) newestConfig() *ensemble.Config {
 	return newest
 }
 
-// spared reports whether everybody can do without what a server has on disk, and without
-// what is damaged already: it has no vote, or those that are left are a quorum, in every
-// configuration that may count.
+// spared reports whether the ensemble can do without what a server has on disk, in addition
+// to what is already damaged: the server has no vote, or the remaining servers are a quorum
+// in every configuration that may count.
 func (w *world) spared(p *process) bool {
 	for _, q := range w.servers {
 		for _, c := range []*ensemble.Config{q.saved, q.pending, q.inForce, q.proposed} {
@@ -286,7 +288,7 @@ func (w *world) spared(p *process) bool {
 	return true
 }
 
-// part is what a reconfig wants of a server.
+// part is what a reconfig does with a server.
 type part int64
 
 const (
@@ -294,22 +296,22 @@ const (
 	partParticipant
 	partObserver
 	partOut
-	partMoved // it listens elsewhere, and has the part that it had
+	partMoved // it listens elsewhere, and keeps its role
 
 	partBits          = 3
-	wholeList   int64 = 1 << 40 // the request names all servers, and not those that change
+	wholeList   int64 = 1 << 40 // the request lists all servers, and not those that change
 	wrongNumber int64 = 1 << 41 // it is for another version than the one in force
-	muted       int64 = 1 << 42 // the leader that puts it in force tells clients, and no server
+	muted       int64 = 1 << 42 // the leader that puts it in force tells clients, but no server
 )
 
 func (p part) String() string {
 	return [...]string{"same", "participant", "observer", "out", "moved", "?", "?", "?"}[p]
 }
 
-// partOf is what N of a FaultReconfig wants of the server at a place.
+// partOf returns what N of a FaultReconfig does with the server at a place.
 func partOf(n int64, place int) part { return part(n >> (partBits * (place - 1)) & (1<<partBits - 1)) }
 
-// partsText names those that change, by place.
+// partsText names the servers that change, by place.
 func partsText(n int64) string {
 	text := ""
 	for place := 1; place <= placesMax; place++ {
@@ -320,11 +322,11 @@ func partsText(n int64) string {
 	return text
 }
 
-// placesMax is how many servers a plan has at most.
+// placesMax is the greatest number of servers in a plan.
 const placesMax = 12
 
-// drawReconfig draws a reconfig: for one server or for several at once; one in
-// three loses its leader while it is on its way.
+// drawReconfig draws a reconfig, of one server or of several at the same time; one in three
+// loses its leader while it is in progress.
 func (p *Plan) drawReconfig(r *random, atMs int64) Fault {
 	f := Fault{AtMs: atMs, Kind: FaultReconfig, A: 1 + r.below(p.Clients)}
 	count := 1
@@ -356,7 +358,7 @@ func (p *Plan) drawReconfig(r *random, atMs int64) Fault {
 	return f
 }
 
-// reconfigs draws the changes of the ensemble, from a branch of their own.
+// reconfigs draws the changes of the ensemble, from a branch of its own.
 func (p *Plan) reconfigs(r *random) {
 	if r.oneIn(8) || !p.Reconfig {
 		return
@@ -375,9 +377,9 @@ func (p *Plan) reconfigs(r *random) {
 	}
 }
 
-// allSpares wants the same of all servers that begin outside. That they come in together,
-// and that the leader dies when it has told them alone, is how a new ensemble goes on
-// with what the old one has never received.
+// allSpares does the same with all servers that begin outside. If they come in together,
+// and the leader dies after it has told only them, a new ensemble goes on with what the old
+// one has never received.
 func (p *Plan) allSpares(wanted part) (n int64) {
 	for place := p.Participants + p.Observers; place < p.servers(); place++ {
 		n |= int64(wanted) << (partBits * place)
@@ -385,13 +387,13 @@ func (p *Plan) allSpares(wanted part) (n int64) {
 	return n
 }
 
-// reconfigure has a client ask for another ensemble. If the fault lasts, the
-// leader loses power that much later, with all that it has just sent; or that much
-// after it has put the change in force and told nobody but clients: what only the
-// new quorum has is most easily lost then.
+// reconfigure makes a client request another ensemble. If the fault has a duration, the
+// leader loses power that much later, with everything that it has just sent; or that much
+// later than it has put the change in force and told only clients. What only the new quorum
+// has is lost most easily then.
 func (t *trouble) reconfigure(f *Fault, c *client) {
 	if c.untilMs > t.w.nowMs || c.machine.State().Final() || t.damagedNow() > 0 {
-		return // it stalls; or a disk that it needs is lost, and no change can succeed
+		return // it stalls; or a disk that it needs is lost, so no change can succeed
 	}
 	t.w.tally.Asked++
 	t.changingMs = t.w.nowMs + t.w.plan.InitMs + t.w.plan.SyncMs
@@ -405,7 +407,7 @@ func (t *trouble) reconfigure(f *Fault, c *client) {
 	}
 }
 
-// endLeader takes a leader's power in the middle of a change.
+// endLeader cuts a leader's power in the middle of a change.
 func (t *trouble) endLeader(p *process) {
 	if p != nil && t.w.wild {
 		p.power(0, true, "with a reconfig on its way")
@@ -413,8 +415,8 @@ func (t *trouble) endLeader(p *process) {
 	}
 }
 
-// proposed is a server that has a change in its log. The leader that is to be muted
-// soon reaches nobody who votes already: the new ones go on alone with it.
+// proposed handles a server that has a change in its log. A leader that is to be muted soon
+// reaches no server that already votes: only the new ones go on with it.
 func (t *trouble) proposed(p *process) {
 	f := t.mute
 	if f == nil || !t.w.wild || p.replica.Peer().State() != zab.Leading {
@@ -430,7 +432,7 @@ func (t *trouble) proposed(p *process) {
 	})
 }
 
-// activated is a server that puts a configuration in force.
+// activated handles a server that puts a configuration in force.
 func (t *trouble) activated(p *process) {
 	f := t.mute
 	if f == nil || !p.leads() || !t.w.wild {
@@ -445,10 +447,10 @@ func (t *trouble) activated(p *process) {
 	t.w.after(f.ForMs, func() { t.endLeader(p) })
 }
 
-// change is the request for what a fault's bits want. The list of all servers is
-// made from the newest configuration that anybody goes by. Where groups and weights count
-// they are drawn again, and mostly all servers are named: without that a change is
-// refused while there are groups.
+// change returns the request for the bits of a fault. The list of all servers is made from
+// the newest configuration that any server uses. With groups and weights, these are drawn
+// again, and mostly all servers are listed: otherwise a change is refused while there are
+// groups.
 func (w *world) change(f *Fault) *zk.Reconfig {
 	n, newest := f.N, w.newestConfig()
 	draws := branch(w.plan.Seed, "regroup", int(f.AtMs))
@@ -503,7 +505,7 @@ func (w *world) change(f *Fault) *zk.Reconfig {
 	return r
 }
 
-// line is a server's line in a configuration. Each move takes it to other ports.
+// line returns a server's line in a configuration. Each move changes its ports.
 func (p *process) line(observer bool) string {
 	return lineOf(p.w.plan.idOf(p.place), observer, p.moves)
 }

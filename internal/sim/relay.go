@@ -1,10 +1,10 @@
 package sim
 
-// relays draws servers of three that are down in turn: from a branch of its own. One is
-// killed, and the two others go on; before it is back, one of those is killed as well.
-// So the first has to be given what it missed, and while it takes that over, it and its
-// leader lose power, and the other one comes back: now two meet of which one has the
-// newest epoch, and the other the newest history.
+// relays draws, from a branch of its own, that servers of three are down in turn. One is
+// killed, and the two others go on; before it is back, one of those is killed as well. So
+// the first one must be given what it has missed. While it takes that over, it and its
+// leader lose power, and the other server comes back. Now two servers meet of which one has
+// the newest epoch, and the other the newest history.
 func (p *Plan) relays(r *random) {
 	if p.Participants != 3 || p.Reconfig || !r.oneIn(6) {
 		return

@@ -12,24 +12,24 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// What a disk does wrong beyond losing what was not synced: it changes a byte, it
-// fails to read, it says that it has written and has not, or has elsewhere. What a
-// server promises then:
+// What a disk does wrong besides losing unsynced data: it changes a byte, fails to read, or
+// reports a write that it has not done, or has done elsewhere. What a server promises in
+// these cases:
 //
 //	a byte changed       refused at the next start, wherever the byte is; in the newest
 //	                     segment too, unless the machine has lost power as well
-//	a failed read        the server ends, or does not start, and says why; nothing is
-//	                     taken for missing that could not be read
+//	a failed read        the server ends, or does not start, and says why; nothing
+//	                     counts as missing because it could not be read
 //	a bad write, of a    refused at the next start, or the snapshot before and the log
-//	snapshot or epoch    after it are taken
+//	snapshot or epoch    after it are used
 //	a bad write, of the  the end of the log is missing. If only the process ends, what
 //	log, or a shorter    it noted beside the log shows that: it has no vote until a
-//	one                  leader has sent it everything. If the machine loses power, the
-//	                     note may be as old as what is left: that cannot be told from
-//	                     a crash, and costs one disk of a majority. Digests show it
-//	                     once the history goes on after it, unless all that is missing
+//	log                  leader has sent it everything. If the machine loses power, the
+//	                     note may be as old as what is left: that cannot be distinguished
+//	                     from a crash, and costs one disk of a majority. Digests show it
+//	                     once the history continues after it, unless everything missing
 //	                     changes nothing: a write that was refused, the last of its
-//	                     epoch. Nothing shows that ever
+//	                     epoch. Nothing ever shows that
 //
 // In no case is anything served that was not written.
 
@@ -37,17 +37,17 @@ import (
 type rot struct {
 	readUntilMs int64 // until when reads may fail
 	readOneIn   int
-	bad         *badWrite // of one of the next writes
-	suspectMs   int64     // until then a write may be bad, or may have been, in whatever life
-	lied        bool      // the end of the log may be missing, and nobody knows yet
-	lost        bool      // the disk is a new one, or known to lack the end of the log, and has no whole history yet: what is on it counts for nothing
+	bad         *badWrite // one of the next writes will be bad
+	suspectMs   int64     // until then a write may be bad, or may have been, in any life
+	lied        bool      // the end of the log may be missing without anybody knowing
+	lost        bool      // the disk is new, or known to lack the end of the log, and has no whole history yet, so what is on it does not count
 	random      *random
 }
 
-// badWrite is a write that will be lost, or go elsewhere.
+// badWrite is a write that will be lost, or done elsewhere.
 type badWrite struct {
-	kind   string // what the file's name begins with: log, snapshot, or Epoch in it
-	offset int64  // how far off it goes, 0: nowhere
+	kind   string // the beginning of the file's name: log, snapshot, or with Epoch in it
+	offset int64  // the distance from the right place; 0 means that it is lost
 }
 
 // failsRead reports whether a read of the disk fails now.
@@ -66,7 +66,7 @@ func (p *process) failsRead(op vfs.Op) bool {
 	return false
 }
 
-// shifty is a disk that does not write what it says, once in a while.
+// shifty is a disk that now and then does not do the write that it reports.
 type shifty struct {
 	vfs.FS
 	p     *process
@@ -122,7 +122,7 @@ func (f *shiftyFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// onDisk is what a file has at a place, zero after its end.
+// onDisk returns the bytes of a file at an offset, zeros after its end.
 func (p *process) onDisk(name string, at int64, bytes int) []byte {
 	b := make([]byte, bytes)
 	if f, err := p.mem.Open(name); err == nil {
@@ -137,12 +137,12 @@ func (f *shiftyFile) Close() error {
 	return f.File.Close()
 }
 
-// misplace has a write that was done not be there, but elsewhere in its file, if
-// the fault says so and the file is long enough.
+// misplace undoes a write and does it elsewhere in its file, if the fault says so and the
+// file is long enough.
 func (p *process) misplace(name string, at int64, written, was []byte) {
 	bad := p.rot.bad
 	p.rot.bad = nil
-	p.w.trouble.damaged[p] = p.life // the fault may have been planned in an earlier one
+	p.w.trouble.damaged[p] = p.life // the fault may have been planned in an earlier life
 	if bad.kind == "log." {
 		p.rot.lied = true
 		p.w.trouble.unseen = p.w.trouble.unseen || changesNothing(written)
@@ -155,15 +155,15 @@ func (p *process) misplace(name string, at int64, written, was []byte) {
 	}
 }
 
-// changesNothing reports whether all records of a write to the log leave the tree and
-// the sessions as they are.
+// changesNothing reports whether all records of a write to the log leave the tree and the
+// sessions unchanged.
 func changesNothing(written []byte) bool {
-	const head, tail = 12, 1 // checksum and length before a record, the mark after it
+	const head, tail = 12, 1 // checksum and length before a record, the end mark after it
 	records := 0
 	for ; len(written) > head; records++ {
 		length := int(binary.BigEndian.Uint32(written[8:]))
 		if length == 0 || head+length+tail > len(written) {
-			break // zeros, taken ahead
+			break // zeros: space that was reserved
 		}
 		_, t, _, err := txn.Decode(written[head : head+length])
 		if err != nil || !check.ChangesNothing(&t) {
@@ -183,17 +183,17 @@ func (p *process) overwrite(name string, at int64, from, to []byte) {
 	}
 }
 
-// strikeRot is damage to a server's disk.
+// strikeRot damages a server's disk.
 func (t *trouble) strikeRot(f *Fault, p *process) {
 	switch f.Kind {
 	case FaultReadError:
 		p.rot.readUntilMs, p.rot.readOneIn = t.w.nowMs+f.ForMs, int(f.N)
-		if f.N%2 == 0 { // what it reads at its start
+		if f.N%2 == 0 { // read errors at its start
 			p.kill("its disk fails")
 			t.bringBack(p, f.ForMs/4)
 		}
 	case FaultFlip, FaultFlipNewest:
-		// Two bytes in the newest segment may look like the end of a crash.
+		// Two damaged bytes in the newest segment may look like a torn end.
 		if (p.up || f.Kind == FaultFlip) && t.mayDamage(p) {
 			t.flip(p, uint64(f.N), f.Kind == FaultFlipNewest)
 			p.kill("flipped")
@@ -221,15 +221,14 @@ func (t *trouble) strikeRot(f *Fault, p *process) {
 			if p.rot.bad == bad {
 				p.rot.bad = nil
 			}
-			t.damaged[p] = p.life // a restart before may not have read it
+			t.damaged[p] = p.life // it may not have been read at an earlier restart
 			p.kill("a write was bad")
 			t.bringBack(p, 0)
 		})
 	}
 }
 
-// flip changes a byte in a file; in the newest segment of the log, or in any
-// other file.
+// flip changes a byte in the newest segment of the log, or in any other file.
 func (t *trouble) flip(p *process, number uint64, inNewest bool) {
 	logDir := t.w.plan.logDir() + "/version-2"
 	dir := logDir
@@ -260,14 +259,14 @@ func (t *trouble) flip(p *process, number uint64, inNewest bool) {
 		return
 	}
 	offset := int64(number >> 8 % uint64(info.Size))
-	if inNewest { // most of it is space that was taken ahead
+	if inNewest { // most of it is reserved space
 		offset = int64(number >> 8 % uint64(max(writtenBytes(p.mem, name, info.Size), 1)))
 	}
 	t.w.note(p.node, "flip", 0, 0, name)
 	_ = p.mem.FlipByte(name, offset, 1<<(number>>40&7))
 }
 
-// shorten takes the end of the newest segment of the log away.
+// shorten removes the end of the newest segment of the log.
 func (t *trouble) shorten(p *process, number uint64) {
 	dir := t.w.plan.logDir() + "/version-2"
 	segments, _ := txnlog.Segments(p.mem, dir)
@@ -284,10 +283,10 @@ func (t *trouble) shorten(p *process, number uint64) {
 	must(file.Truncate(left))
 	must(file.Sync())
 	must(file.Close())
-	p.rot.lied = true // unless it finds out
+	p.rot.lied = true // unless the server finds out
 }
 
-// writtenBytes is how long a file is without the zeros at its end.
+// writtenBytes returns the length of a file without the zeros at its end.
 func writtenBytes(fsys vfs.FS, name string, size int64) int64 {
 	content, err := vfs.ReadFile(fsys, name, size)
 	if err != nil {
@@ -296,8 +295,8 @@ func writtenBytes(fsys vfs.FS, name string, size int64) int64 {
 	return int64(len(strings.TrimRight(string(content), "\x00")))
 }
 
-// tolerated is how many disks may be damaged at once: nobody promises more than to
-// survive the loss of a minority, of whichever configuration.
+// tolerated returns how many disks may be damaged at the same time: only the loss of a
+// minority must be survived, in any configuration.
 func (t *trouble) tolerated() int {
 	if t.w.plan.Reconfig {
 		return 1
@@ -305,8 +304,8 @@ func (t *trouble) tolerated() int {
 	return (t.w.plan.Participants - 1) / 2
 }
 
-// damagedNow is how many disks count as damaged: until their servers have started
-// again and serve.
+// damagedNow returns how many disks count as damaged: each one until its server has
+// restarted and serves.
 func (t *trouble) damagedNow() int {
 	for q, life := range t.damaged {
 		if q.serving && q.life > life && t.w.nowMs >= max(q.untilMs, q.rot.suspectMs+1) {
@@ -316,17 +315,17 @@ func (t *trouble) damagedNow() int {
 	return len(t.damaged)
 }
 
-// mayDamage reports whether a server's disk may be damaged, and notes that it is.
+// mayDamage reports whether a server's disk may be damaged, and records that it is.
 func (t *trouble) mayDamage(p *process) bool {
 	now := t.damagedNow()
 	if !t.w.spared(p) || t.changing() {
 		return false
 	}
 	if _, is := t.damaged[p]; is {
-		return !p.up // if it is up, what is wrong with it may not be known yet
+		return !p.up // if it is up, the damage may not be known yet
 	}
 	if now >= max(t.tolerated(), 1) || !p.up || !p.serving {
-		return false // it may hold what few have
+		return false // it may hold what only few servers have
 	}
 	t.damaged[p] = p.life
 	return true
@@ -338,12 +337,12 @@ func (t *trouble) isDamaged(p *process) bool {
 	return is
 }
 
-// errBeyond ends a run in which more is wrong than anybody promises to survive.
+// errBeyond ends a run with more faults than anybody promises to survive.
 var errBeyond = errors.New("more is wrong than can be survived")
 
-// excused reports whether what is wrong follows from a disk that had not written
-// the end of a log and said that it had: a majority was none then; or the log lacks,
-// unseen, a record that changes nothing, and so do those who read it there.
+// excused reports whether an error follows from a disk that reported writes at the end of a
+// log which it had not done. Then a majority was none; or the log lacks, unnoticed, a
+// record that changes nothing, and so do those who have read it there.
 func (t *trouble) excused(err error) bool {
 	var v *check.Violation
 	if !errors.As(err, &v) || v.Property != "zab" {

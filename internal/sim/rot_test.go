@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A write to the log that a disk has not done may be missing unseen only if no record
-// of it changes anything.
+// If a disk has not carried out a write to the log, that may go unnoticed only if no
+// record in the write changes anything.
 func TestWritesOfRefusedRequestsAloneChangeNothing(t *testing.T) {
 	refused := zk.Txn{Op: zk.OpError, Code: zk.ErrNoNode}
 	multi := zk.Txn{Op: zk.OpMulti, Sub: []zk.Txn{refused}}

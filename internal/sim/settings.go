@@ -1,9 +1,9 @@
 package sim
 
-// settings are what an operator may have changed in a server's configuration between two
-// starts. They are drawn again at each start but the first, in runs that change them.
+// settings are what an operator may change in a server's configuration between two starts.
+// In runs that change them, they are drawn again at each start except the first.
 type settings struct {
-	noReconfig    bool // reconfigEnabled=false: what the log says counts all the same
+	noReconfig    bool // reconfigEnabled=false; what the log says still counts
 	historyMax    int
 	forceSnapshot bool
 	oneByOne      bool
@@ -20,7 +20,7 @@ func (p *process) drawSettings() {
 		return
 	}
 	r := branch(plan.Seed, "settings", p.place<<20|p.life)
-	p.settings.noReconfig = r.oneIn(3) && !plan.Rewritten // who has no number gets one
+	p.settings.noReconfig = r.oneIn(3) && !plan.Rewritten // a configuration without a number gets one
 	p.settings.historyMax = []int{plan.HistoryMax, 5, 20, 100}[r.below(4)]
 	p.settings.forceSnapshot = p.settings.forceSnapshot != r.oneIn(6)
 	p.settings.oneByOne = p.settings.oneByOne != r.oneIn(4) // another version of the program

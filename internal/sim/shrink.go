@@ -1,9 +1,9 @@
 package sim
 
-// Shrink makes a failing plan smaller for as long as it fails: whole classes of
-// faults are left out, then halves, quarters and single faults, then clients and
-// servers, then time. Told, if not nil, learns of every plan that is tried. A
-// smaller plan may fail in another way; it is as good.
+// Shrink makes a failing plan smaller for as long as it still fails. It leaves out whole
+// classes of faults, then halves, quarters and single faults, then clients and servers,
+// then time. told, if not nil, is called with every plan that is tried. A smaller plan may
+// fail in another way, which is as good.
 func Shrink(plan Plan, told func(tried int, smallest Plan)) Report {
 	s := shrinking{best: Run(plan, nil), told: told}
 	if s.best.Err == nil {
@@ -24,7 +24,7 @@ type shrinking struct {
 	told  func(int, Plan)
 }
 
-// try runs a smaller plan; if it fails as well it is the best from now on.
+// try runs a smaller plan; if it fails too, it is the best one so far.
 func (s *shrinking) try(plan Plan) bool {
 	if s.tried++; s.tried > shrinkRuns {
 		return false
@@ -80,7 +80,7 @@ func (s *shrinking) classes() (smaller bool) {
 	return smaller
 }
 
-// faults leaves out runs of faults, long ones first (delta debugging).
+// faults leaves out sequences of faults, long ones first (delta debugging).
 func (s *shrinking) faults() (smaller bool) {
 	for size := (len(s.best.Plan.Faults) + 1) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(s.best.Plan.Faults); {
@@ -98,8 +98,8 @@ func (s *shrinking) faults() (smaller bool) {
 	return smaller
 }
 
-// people leaves out clients, observers and participants, and has those that stay
-// do one thing at a time.
+// people leaves out clients, observers and participants, and makes the remaining ones do
+// one thing at a time.
 func (s *shrinking) people() (smaller bool) {
 	for _, less := range []func(*Plan) bool{
 		func(p *Plan) bool { p.Clients--; return p.Clients > 0 },

@@ -1,29 +1,27 @@
-// Package sim runs whole ensembles in one thread, on virtual time, from one
-// seed: servers with their trees, sessions, watches and disks, the bytes between
-// them, clients with the machine of our own client, and all that may go wrong.
+// Package sim runs whole ensembles in one thread, on virtual time, from one seed: servers
+// with their trees, sessions, watches and disks, the bytes between them, clients with the
+// state machine of the real client, and everything that may go wrong.
 //
-// In goes a Plan, drawn from a seed or made by hand; out comes a Report: what was
-// done, and the first promise that was broken, if one was. Beside the run goes
-// package check, which is told of every record that a server logs, every tree
-// that it shows and every reply that a client gets.
+// It takes a Plan, drawn from a seed or made by hand, and returns a Report: what was done,
+// and the first promise that was broken, if any. During the run, package check judges every
+// record that a server logs, every tree that it shows and every reply that a client gets.
 //
 //	plan.go     what a run is: drawn from the seed, made smaller by shrink.go
 //	fault.go    what can go wrong; trouble.go does it, reconfig.go changes the ensemble
 //	agenda.go   virtual time
 //	stream.go   connections: bytes in order that delay, stall and break
 //	process.go  a server: replica, clock, inbox; disk.go its disk, link.go and
-//	            votes.go what it says to others, port.go to clients
+//	            votes.go its messages to other servers, port.go those to clients
 //	client.go   a client's shell; workload.go what it asks for
-//	observe.go  tells the checkers; coverage.go counts what a run has met
+//	observe.go  reports to the checkers; coverage.go counts what a run has met
 //	converge.go  the end: everything heals, and must come to rest
 //	mutant.go   known bugs, put back around a server; masters.go: of observer masters
 //
-// What always holds: the same plan gives the same trace, on every system. The
-// package starts no goroutine, reads no clock, and nothing depends on the order
-// of a map.
+// What always holds: the same plan gives the same trace, on every system. The package
+// starts no goroutine, reads no clock, and nothing depends on the order of a map.
 //
-// It does not know the shells of the server (goroutines, sockets, flow control)
-// nor those of the client; those are for tests with real processes.
+// It covers neither the shells of the server (goroutines, sockets, flow control) nor those
+// of the client; tests with real processes do.
 package sim
 
 import (
@@ -36,7 +34,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Report is what a run has come to.
+// Report is the result of a run.
 type Report struct {
 	Plan  Plan
 	Err   error  // the first thing that was wrong, nil if nothing was
@@ -47,31 +45,31 @@ type Report struct {
 	Met   *Coverage
 }
 
-// Tally counts what a run has done, so that one can see that it tests.
+// Tally counts what a run has done, to show that it tests something.
 type Tally struct {
 	Events, Steps                      int
-	Behind                             int // steps that have left something waiting
+	Behind                             int // steps that have left events waiting
 	Acked, Refused, Unknown, Reads     int
 	Watches, Sessions, Expired         int
 	Elections, Leaders, Faults         int
 	Crashes, Reloads, Snapshots        int
 	Diff, Trunc, Snap, Committed, Lost int
-	Slow                               int // links that were cut because their end does not read
-	Asked, Reconfigs                   int // changes of the ensemble: asked for, and in force
-	BadWrites, Short                   int // writes, and logs that were found to lack their end
+	Slow                               int // links that were closed because their receiver does not read
+	Asked, Reconfigs                   int // changes of the ensemble: requested, and in force
+	BadWrites, Short                   int // bad writes, and logs that were found to lack their end
 	ReadErrors, Beyond                 int
 	Spoilt                             int // trees that were damaged in memory
-	Locals, Upgraded, Partitioned      int // sessions of one server, those that became all servers', connections that may only read
+	Locals, Upgraded, Partitioned      int // sessions of one server, those that all servers know since, connections that may only read
 }
 
-// add sums up runs.
+// add adds the counts of another run.
 func (t *Tally) add(o *Tally) {
 	for i, n := range o.numbers() {
 		*t.numbers()[i] += *n
 	}
 }
 
-// numbers are the counts in the order of tallyNames.
+// numbers returns the counts in the order of tallyNames.
 func (t *Tally) numbers() []*int {
 	return []*int{
 		&t.Events, &t.Steps, &t.Behind, &t.Acked, &t.Refused, &t.Unknown, &t.Reads, &t.Watches, &t.Sessions, &t.Expired, &t.Elections,
@@ -80,7 +78,7 @@ func (t *Tally) numbers() []*int {
 	}
 }
 
-// Sum adds the tallies of runs.
+// Sum returns the sum of the tallies of runs.
 func Sum(all ...Tally) Tally {
 	var sum Tally
 	for i := range all {
@@ -89,7 +87,7 @@ func Sum(all ...Tally) Tally {
 	return sum
 }
 
-// world is an ensemble, its clients, and all that is around them.
+// world is an ensemble, its clients, and everything around them.
 type world struct {
 	agenda
 	plan     Plan
@@ -97,7 +95,7 @@ type world struct {
 	config   *ensemble.Config
 	servers  []*process
 	clients  []*client
-	blocked  map[[2]node]int // how many faults stop what goes from one to the other
+	blocked  map[[2]node]int // how many faults block messages from one to the other
 	pairs    map[[2]node]*pair
 	watcher  *observer
 	trouble  trouble
@@ -107,14 +105,14 @@ type world struct {
 	err      error
 	moments  int64
 	newest   int64 // version of the newest configuration in force
-	lateMs   int64 // up to then a server may be taken for silent because packets are late
-	wild     bool  // the first phase: faults and requests
-	still    bool  // the last one: nothing is asked for, and all clients live
-	usedUp   bool  // a leader has stepped down since its epoch has no number left
+	lateMs   int64 // until then a server may be considered silent because packets are late
+	wild     bool  // the first phase, with faults and requests
+	still    bool  // the last phase: no requests, and all clients live
+	usedUp   bool  // a leader has stepped down because its epoch has no number left
 }
 
-// Run carries a plan out, and tells each note of its trace, in their order, if tell is not
-// nil. An error of tell is that of the run, if there is no other.
+// Run carries out a plan. If tell is not nil, it is called with each note of the trace, in
+// order. An error of tell is that of the run, if there is no other.
 func Run(plan Plan, tell func(*Note) error) Report {
 	w := newWorld(plan, tell)
 	w.wild = true
@@ -157,8 +155,8 @@ func newWorld(plan Plan, tell func(*Note) error) *world {
 	return w
 }
 
-// until lets everything happen up to a time, or until something is wrong or the
-// run is done.
+// until lets everything happen up to a time, or until something is wrong or done returns
+// true.
 func (w *world) until(untilMs int64, done func() bool) {
 	for w.err == nil {
 		what := w.next(untilMs)
@@ -173,13 +171,13 @@ func (w *world) until(untilMs int64, done func() bool) {
 	}
 }
 
-// guarded turns a broken invariant into the run's error: a machine that stops
-// itself has found what is wrong.
+// guarded turns a broken invariant into the run's error: a machine that stops itself has
+// found a bug.
 func (w *world) guarded(what func()) {
 	defer func() {
 		if r := recover(); r != nil {
 			if w.tracer.tell != nil && !strings.HasPrefix(fmt.Sprint(r), "invariant broken") {
-				panic(r) // the trace must show where
+				panic(r) // the trace must show where it happened
 			}
 			w.fail(fmt.Errorf("stopped itself: %v", r))
 		}
@@ -187,7 +185,7 @@ func (w *world) guarded(what func()) {
 	what()
 }
 
-// fail notes the first thing that is wrong.
+// fail records the first thing that is wrong.
 func (w *world) fail(err error) {
 	if err == nil || w.err != nil {
 		return
@@ -213,7 +211,7 @@ func (w *world) note(who node, what string, whom node, zxid zk.Zxid, detail stri
 	w.tracer.note(w.nowMs, who, what, whom, zxid, detail)
 }
 
-// moment is a time that comes once: later ones are greater.
+// moment returns a number that is higher than all earlier ones.
 func (w *world) moment() int64 {
 	w.moments++
 	return w.moments
@@ -227,10 +225,10 @@ func (w *world) up(n node) bool {
 	return w.byID(n.id()).up
 }
 
-// server is the one of a place, from 1 on.
+// server returns the server at a place, from 1 on.
 func (w *world) server(place int) *process { return w.servers[place-1] }
 
-// byID is the server of a number, nil if there is none.
+// byID returns the server with an id; nil if there is none.
 func (w *world) byID(id quorum.ID) *process {
 	at := int(id - w.plan.idOf(1))
 	if at < 0 || at >= len(w.servers) {
@@ -239,8 +237,7 @@ func (w *world) byID(id quorum.ID) *process {
 	return w.servers[at]
 }
 
-// leader is the server that serves as the leader of the newest epoch, nil if
-// there is none.
+// leader returns the server that leads in the newest epoch; nil if there is none.
 func (w *world) leader() *process {
 	var best *process
 	for _, p := range w.servers {
@@ -251,7 +248,7 @@ func (w *world) leader() *process {
 	return best
 }
 
-// block stops what goes from one to another; unblock undoes that.
+// block stops messages from one to another; unblock undoes that.
 func (w *world) block(from, to node) { w.blocked[[2]node{from, to}]++ }
 
 func (w *world) unblock(from, to node) {
@@ -262,13 +259,13 @@ func (w *world) unblock(from, to node) {
 	w.flow()
 }
 
-// open reports whether something can go from one to another.
+// open reports whether messages can go from one to another.
 func (w *world) open(from, to node) bool { return w.blocked[[2]node{from, to}] == 0 }
 
 // reachable reports whether a connection can be made.
 func (w *world) reachable(a, b node) bool { return w.open(a, b) && w.open(b, a) }
 
-// flow lets what was stopped move again.
+// flow lets messages that were stopped move again.
 func (w *world) flow() {
 	for _, p := range w.servers {
 		p.flow()

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// walk takes the steps of a snapshot, a while between each two: transactions are
-// applied meanwhile, before and after where it is. Done receives how it has ended.
+// walk takes the steps of a snapshot, with pauses in between: meanwhile transactions are
+// applied to the part before the walk and to the part after it. done gets the result.
 func (p *process) walk(mostMs int64, step func() (more bool, err error), done func(error)) {
 	p.awake(p.random.between(0, mostMs), func() {
 		more, err := step()
@@ -26,7 +26,7 @@ func (p *process) walk(mostMs int64, step func() (more bool, err error), done fu
 	})
 }
 
-// portion has a snapshot take as many portions as the run wants.
+// portion sets how many portions a snapshot takes.
 func (p *process) portion(s *replicadisk.Snapshot) *replicadisk.Snapshot {
 	s.PortionMax(1 + p.replica.Tree().Count()/max(p.w.plan.Portions, 1))
 	return s
@@ -63,7 +63,7 @@ func (p *process) maybeSnapshot() {
 	})
 }
 
-// snapshotted is the end of a snapshot.
+// snapshotted handles the end of a snapshot.
 func (p *process) snapshotted(zxid zk.Zxid, err error) {
 	t := &p.turns
 	t.saving = false
@@ -79,7 +79,7 @@ func (p *process) snapshotted(zxid zk.Zxid, err error) {
 	}
 }
 
-// purge deletes what newer snapshots make superfluous.
+// purge deletes snapshots and logs that newer snapshots make superfluous.
 func (p *process) purge() {
 	if !p.random.oneIn(4) {
 		return
@@ -91,8 +91,8 @@ func (p *process) purge() {
 	}
 }
 
-// sendSnapshot begins a snapshot for a learner. It is written portion by portion:
-// it is fuzzy.
+// sendSnapshot begins a snapshot for a learner. It is written portion by portion, so it is
+// fuzzy.
 func (l *link) sendSnapshot(zxid zk.Zxid) {
 	p := l.p
 	s := p.portion(replicadisk.Begin(p.replica.Tree(), p.replica.Leases()))
@@ -128,7 +128,7 @@ func (l *link) sendSnapshot(zxid zk.Zxid) {
 // errClosed ends the snapshot for a learner that is gone.
 var errClosed = errors.New("the link is closed")
 
-// sendState puts a snapshot on its way, and what has waited after it.
+// sendState sends a snapshot, and then what has waited for it.
 func (l *link) sendState(state []byte, history []zk.Zxid) {
 	written := jute.AppendString(state, peerwire.SnapshotEnd)
 	o := l.stream.other

@@ -6,41 +6,41 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// stream is one end of a connection. What is sent arrives at the other end late
-// and in order, in pieces of any size; or, when the connection breaks, not at
-// all. While a direction is cut everything waits, as TCP makes it.
+// stream is one end of a connection. What is sent arrives at the other end late and in
+// order, in pieces of any size. When the connection breaks, it does not arrive. While a
+// direction is cut, everything waits, as with TCP.
 type stream struct {
 	w         *world
 	random    *random
 	self, far node
 	other     *stream
-	slowMs    func() int64 // how long a packet takes, at most
+	slowMs    func() int64 // how long a packet may take
 
 	out     []byte
-	sinceMs int64 // when the first of out was sent, or something before it that came with it in part
+	sinceMs int64 // when the first byte of out was sent, or an earlier one of which only a part has arrived
 	fin     bool  // after out
 	moving  bool
-	closed  bool      // nothing is sent or received here any more
-	broken  bool      // the connection is no more, and this end has not learned of it
-	late    []transit // of what was sent here, those that took long, lately
+	closed  bool      // this end sends and receives nothing any more
+	broken  bool      // the connection is gone, and this end does not know it yet
+	late    []transit // recent packets to this end that took long
 
 	in       []byte
 	passed   int64 // bytes that have left in
 	received func()
 	ended    func()
-	parcels  []*parcel // of the snapshots that are on their way to this end
+	parcels  []*parcel // snapshots in transit to this end
 	arrives  func()    // arrive
 }
 
-// parcel is a snapshot in a stream: where its bytes stand, and what the checkers
-// know of it. The receiver of a real link reads until the snapshot ends; here it
-// is told how long that is, and must come to the same end.
+// parcel is a snapshot in a stream: the position of its bytes, and what the checkers know
+// about it. The receiver of a real link reads until the snapshot ends. Here it is told the
+// length, and must find the same end.
 type parcel struct {
 	from, bytes int64
 	history     []zk.Zxid
 }
 
-// connect makes a connection; both ends must be given what they do with it.
+// connect makes a connection; the caller must set what both ends do with it.
 func (w *world) connect(a, b node, r *random, slow func() int64) (near, far *stream) {
 	near = &stream{w: w, random: r, self: a, far: b, slowMs: slow}
 	far = &stream{w: w, random: r, self: b, far: a, slowMs: slow}
@@ -49,7 +49,7 @@ func (w *world) connect(a, b node, r *random, slow func() int64) (near, far *str
 	return near, far
 }
 
-// send puts bytes on their way.
+// send sends bytes.
 func (s *stream) send(b []byte) {
 	if s.closed || s.fin {
 		return
@@ -61,7 +61,7 @@ func (s *stream) send(b []byte) {
 	s.move()
 }
 
-// close ends the connection after what was sent. This end receives nothing more.
+// close ends the connection after what was sent. This end receives nothing any more.
 func (s *stream) close() {
 	if s.closed || s.fin {
 		return
@@ -70,7 +70,7 @@ func (s *stream) close() {
 	s.move()
 }
 
-// move has what waits arrive after a while.
+// move lets what waits arrive after a while.
 func (s *stream) move() {
 	if s.moving || s.closed || len(s.out) == 0 && !s.fin || !s.w.open(s.self, s.far) {
 		return
@@ -81,12 +81,12 @@ func (s *stream) move() {
 	s.w.after(ms, s.arrives)
 }
 
-// transit is how long something was on its way, and when it has arrived.
+// transit is how long something was in transit, and when it arrived.
 type transit struct{ atMs, ms int64 }
 
-// takes notes when what waits will arrive. A ping and its answer that are together on their
-// way for so long that a leader takes its learner for silent excuse an election: the network
-// is what was late. The two may be any that arrive within the same silence.
+// takes records when what waits will arrive. If a ping and its answer together are in
+// transit for so long that a leader considers its learner silent, this excuses an election:
+// the network was late. The two may be any that arrive within the same silence.
 func (s *stream) takes(atMs int64) {
 	plan := &s.w.plan
 	took := transit{atMs, atMs - s.sinceMs}
@@ -105,7 +105,7 @@ func (s *stream) takes(atMs int64) {
 	}
 }
 
-// arrive brings what has gathered to the other end, or a piece of it.
+// arrive delivers what has been collected, or a part of it, to the other end.
 func (s *stream) arrive() {
 	s.moving = false
 	if s.closed || !s.w.open(s.self, s.far) {
@@ -118,7 +118,7 @@ func (s *stream) arrive() {
 	o := s.other
 	if o.closed || s.broken {
 		if s.w.up(s.far) {
-			s.lost() // nobody there knows the connection
+			s.lost() // the other side does not know the connection
 		}
 		return
 	}
@@ -139,7 +139,7 @@ func (s *stream) arrive() {
 	}
 }
 
-// lost is the end of a connection, as this end learns of it.
+// lost handles the end of a connection, when this end learns of it.
 func (s *stream) lost() {
 	if s.closed {
 		return
@@ -150,8 +150,8 @@ func (s *stream) lost() {
 	}
 }
 
-// reset breaks the connection: what is on its way is lost. An end that cannot be
-// reached receives nothing.
+// reset breaks the connection: what is in transit is lost. An end that cannot be reached
+// does not learn of it.
 func (s *stream) reset() {
 	for _, end := range []*stream{s, s.other} {
 		end.out, end.broken = nil, true
@@ -161,15 +161,15 @@ func (s *stream) reset() {
 	}
 }
 
-// abandon is what the other end sees of a machine that is gone: its sockets are
-// closed by its kernel, unless that is gone too.
+// abandon tells the other end that this process is gone: its kernel closes the sockets,
+// unless the machine is gone too.
 func (s *stream) abandon(silently bool) {
 	if s.closed {
 		return
 	}
 	s.closed, s.out = true, nil
 	if silently {
-		return // until the machine is back nobody answers, then what is sent is refused
+		return // nobody answers until the machine is back; then what is sent is refused
 	}
 	o := s.other
 	s.w.after(s.random.between(0, s.slowMs()), func() {
@@ -179,7 +179,7 @@ func (s *stream) abandon(silently bool) {
 	})
 }
 
-// take removes what was read from the beginning of in.
+// take removes what was read from in.
 func (s *stream) take(n int) {
 	s.passed += int64(n)
 	s.in = s.in[:copy(s.in, s.in[n:])]

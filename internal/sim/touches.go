@@ -9,30 +9,30 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// touches follows what shows that clients live: from the server that has received it,
-// in the next PING that leaves for the leader, to the step in which the leader
-// takes that. What the servers write into the PING does not count here.
+// touches follows the proofs that clients live: from the server that has received one, in
+// the next PING to the leader, to the step in which the leader handles the PING. It ignores
+// what the servers themselves write into the PING.
 type touches struct {
 	w     *world
-	kept  map[*process]kept      // by a learner since its last PING
-	onWay map[*stream][]kept     // PINGs on their way to this end, each with what it tells
-	told  map[*zab.Message]kept  // one that has arrived
+	kept  map[*process]kept      // by a learner, since its last PING
+	onWay map[*stream][]kept     // PINGs in transit to this end, with what each reports
+	told  map[*zab.Message]kept  // of a PING that has arrived
 	last  map[zk.SessionID]touch // of each session
-	own   map[*process]kept      // by a server for which a session is its own
-	fresh map[*process]kept      // by a learner, in the step that it takes
+	own   map[*process]kept      // by a server that alone knows the session
+	fresh map[*process]kept      // by a learner in its current step
 }
 
-// kept are sessions of which a learner has a heartbeat: true if it must
-// report it, false if it may.
+// kept is the sessions of which a learner has a heartbeat: true if it must report the
+// heartbeat, false if it may.
 type kept map[zk.SessionID]bool
 
-// touch notes that a server has received from a client.
+// touch records that a server has received from a client.
 type touch struct {
 	by, leader *process
-	lives      [2]int // of both
+	lives      [2]int // of both servers
 	roles      [2]int
-	atMs       int64 // of the simulation
-	clockMs    int64 // of the leader
+	atMs       int64 // in simulated time
+	clockMs    int64 // by the leader's clock
 }
 
 func newTouches(w *world) *touches {
@@ -42,22 +42,22 @@ func newTouches(w *world) *touches {
 	}
 }
 
-// sent is a message that leaves; a learner's PING takes along what was received.
+// sent handles a message that is sent: a learner's PING reports what was received.
 func (s *touches) sent(l *link, m *zab.Message) {
 	if !l.outgoing || m.Kind != zab.KindPing {
 		return
 	}
 	s.onWay[l.stream.other] = append(s.onWay[l.stream.other], s.kept[l.p])
 	delete(s.kept, l.p)
-	for id := range s.fresh[l.p] { // it may have shown that after this PING
+	for id := range s.fresh[l.p] { // it may have arrived after this PING was made
 		s.maybe(l.p, id)
 	}
 }
 
-// done is a server that has carried a step out.
+// done handles the end of a server's step.
 func (s *touches) done(p *process) { delete(s.fresh, p) }
 
-// received is a message that has come.
+// received handles a message that has arrived.
 func (s *touches) received(l *link, m *zab.Message) {
 	if queue := s.onWay[l.stream]; !l.outgoing && m.Kind == zab.KindPing && len(queue) > 0 {
 		s.told[m] = queue[0]
@@ -65,8 +65,8 @@ func (s *touches) received(l *link, m *zab.Message) {
 	}
 }
 
-// left is a server whose role has ended: what it was to tell is lost. Of sessions of
-// its own it may tell yet.
+// left handles the end of a server's role: what it still had to report is lost. It may
+// still report sessions of its own.
 func (s *touches) left(p *process) {
 	delete(s.kept, p)
 	for id := range s.own[p] {
@@ -74,14 +74,14 @@ func (s *touches) left(p *process) {
 	}
 }
 
-// gone is a server that has ended.
+// gone handles the end of a server's process.
 func (s *touches) gone(p *process) {
 	delete(s.kept, p)
 	delete(s.own, p)
 }
 
-// stepped are the heartbeats in a batch, once it is done with: what stands in
-// it after a tick came too late for that.
+// stepped handles the heartbeats in a batch after the step. Those that come after a tick in
+// the batch were too late for it.
 func (s *touches) stepped(p *process, batch []replica.Event, effects *replica.Effects) {
 	for i := range batch {
 		e := &batch[i]
@@ -102,7 +102,7 @@ func closes(effects *replica.Effects, link zab.LinkID) bool {
 	return slices.ContainsFunc(effects.Links, func(e zab.Effect) bool { return e.Kind == zab.EffectClose && e.Link == link })
 }
 
-// request is what a client has asked for on a connection.
+// request handles a client's request on a connection.
 func (s *touches) request(p *process, conn session.ConnID) {
 	c := p.ports[conn]
 	if c == nil || c.session == 0 || s.local(p, c) {
@@ -120,7 +120,7 @@ func (s *touches) request(p *process, conn session.ConnID) {
 	}
 }
 
-// sure is a heartbeat that counts.
+// sure records a heartbeat that must count.
 func (s *touches) sure(p *process, id zk.SessionID) {
 	if s.maybe(p, id); p.leads() {
 		s.w.watcher.expiry.Alive(p.id, id, p.now().MonoMs)
@@ -129,9 +129,9 @@ func (s *touches) sure(p *process, id zk.SessionID) {
 	}
 }
 
-// message is what a learner has sent a leader, or an observer master, which is to tell it to
-// the leader with its own. If the link was ended in the same step,
-// the leader may have done that before.
+// message handles a learner's message to a leader, or to an observer master, which has to
+// report it to the leader with its own. If the link was ended in the same step, the leader
+// may have done that before.
 func (s *touches) message(p *process, m *zab.Message, over bool) {
 	for id, sure := range s.told[m] {
 		switch {
@@ -149,12 +149,12 @@ func (s *touches) message(p *process, m *zab.Message, over bool) {
 	switch {
 	case m.Kind == zab.KindRevalidate:
 		s.maybe(p, m.Session)
-	case m.Kind == zab.KindRequest && m.Request.Op.IsWrite(): // it counts as one if it is decided
+	case m.Kind == zab.KindRequest && m.Request.Op.IsWrite(): // counts as a heartbeat if it is decided
 		s.maybe(p, m.Request.Session)
 	}
 }
 
-// maybe is what may count as a heartbeat.
+// maybe records what may count as a heartbeat.
 func (s *touches) maybe(p *process, id zk.SessionID) {
 	switch {
 	case p.leads():
@@ -171,8 +171,8 @@ func (s *touches) maybe(p *process, id zk.SessionID) {
 	s.fresh[p][id] = false
 }
 
-// undisturbedMs is when the last message of a client came, on the clock of a leader: 0
-// if trouble may have kept that from the leader.
+// undisturbedMs returns when the last message of a client arrived, by the clock of a
+// leader; 0 if trouble may have kept it from the leader.
 func (s *touches) undisturbedMs(leader *process, id zk.SessionID) int64 {
 	h, known := s.last[id]
 	if !known || h.leader != leader || h.atMs <= s.w.trouble.untilMs ||

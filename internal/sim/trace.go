@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Note is one line of a trace: something that happens.
+// Note is one line of a trace: something that has happened.
 type Note struct {
 	AtMs   int64  `json:"ms"`             // simulated, since the beginning of the run
 	Node   string `json:"node,omitempty"` // a server (s1) or a client (c1)
@@ -17,7 +17,7 @@ type Note struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-// String is the note in fixed columns.
+// String formats the note in fixed columns.
 //
 //	  ms  who  what          whom  zxid    detail
 //	1482  s1   send          s3    2.7     PROPOSAL
@@ -25,26 +25,27 @@ func (n *Note) String() string {
 	return fmt.Sprintf("%8d  %-4s %-13s %-5s %-7s %s", n.AtMs, n.Node, n.What, n.Peer, n.Zxid, n.Detail)
 }
 
-// tracer hashes what happens, and tells it if somebody wants to know.
+// tracer hashes what happens, and calls tell if it is not nil.
 type tracer struct {
 	tell  func(*Note) error
 	hash  uint64
 	lines int
-	err   error // the first of tell
+	err   error // the first error of tell
 }
 
-// node names a server, a client, or nobody (0): a server's id may be 0, too.
+// node identifies a server, a client, or nobody (0); it differs from a server's id, which
+// may be 0.
 type node int
 
 func nodeOf(id quorum.ID) node { return node(id) + 1 }
 
-// id is that of a server.
+// id returns the id of a server.
 func (n node) id() quorum.ID { return quorum.ID(n - 1) }
 
-// clients are numbered from here on.
+// firstClient is the node of the first client.
 const firstClient node = 100
 
-// String is s1 or c1.
+// String returns s1 or c1.
 func (n node) String() string {
 	switch {
 	case n == 0:

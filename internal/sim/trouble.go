@@ -1,23 +1,23 @@
 package sim
 
-// trouble is what the faults of a run need to remember.
+// trouble is what the faults of a run have to remember.
 type trouble struct {
 	w          *world
-	damaged    map[*process]int // servers whose disk may have lost or changed something: their life then
-	mute       *Fault           // of the leader that puts a reconfig in force next
-	epochCrash *Fault           // of the server that notes an epoch next
+	damaged    map[*process]int // servers whose disk may have lost or changed something, with their life at that time
+	mute       *Fault           // for the leader that next puts a reconfig in force
+	epochCrash *Fault           // for the server that next notes an epoch
 	forsaking  forsaking
-	list       string // of all servers, as it was asked for last
+	list       string // the last list of all servers that was requested
 	spoilt     bool   // a server's memory was damaged
-	unseen     bool   // a log may lack a record that no digest can show
-	untilMs    int64  // it has been calm since
-	changingMs int64  // until then a change of the ensemble may be on its way
+	unseen     bool   // a log may lack a record without any digest showing it
+	untilMs    int64  // since then there is no trouble
+	changingMs int64  // until then a change of the ensemble may be in progress
 }
 
-// calmMs is how long what a fault has upset goes on after it.
+// calmMs is how long the effects of a fault last after it.
 const calmMs = 2000
 
-// disturb notes that something is wrong for a while.
+// disturb records that something is wrong for a while.
 func (t *trouble) disturb(forMs int64) { t.untilMs = max(t.untilMs, t.w.nowMs+forMs+calmMs) }
 
 // plant plans the faults of the run.
@@ -34,7 +34,7 @@ func (w *world) plant() {
 	}
 }
 
-// target is the server that a fault means, nil if there is none.
+// target returns the server that a fault means; nil if there is none.
 func (t *trouble) target(n int) *process {
 	if n == 0 {
 		return t.w.leader()
@@ -45,7 +45,7 @@ func (t *trouble) target(n int) *process {
 	return t.w.server(n)
 }
 
-// strike does what a fault says.
+// strike carries out a fault.
 func (t *trouble) strike(f *Fault) {
 	w := t.w
 	t.disturb(f.ForMs)
@@ -122,7 +122,7 @@ func (t *trouble) strikeServer(f *Fault, p *process) {
 	}
 }
 
-// strikeMachine is trouble with a server's disk or clocks.
+// strikeMachine carries out a fault of a server's disk or clocks.
 func (t *trouble) strikeMachine(f *Fault, p *process) {
 	switch f.Kind {
 	case FaultSlowDisk:
@@ -167,8 +167,8 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	}
 }
 
-// exchange stops the servers that are up, and starts those that are down, for as long as a server
-// with an empty disk may come back: it meets those who know least.
+// exchange stops the servers that are up and starts those that are down, for as long as a
+// server with an empty disk may come back: it meets those that know least.
 func (t *trouble) exchange(p *process, forMs int64) {
 	for _, q := range t.w.servers {
 		switch {
@@ -182,7 +182,7 @@ func (t *trouble) exchange(p *process, forMs int64) {
 	}
 }
 
-// bringBack starts a server again after a while.
+// bringBack restarts a server after a while.
 func (t *trouble) bringBack(p *process, afterMs int64) {
 	life := p.life
 	t.w.after(max(afterMs, p.downMs-t.w.nowMs), func() {
@@ -192,14 +192,14 @@ func (t *trouble) bringBack(p *process, afterMs int64) {
 	})
 }
 
-// cut stops what goes from one server to another.
+// cut stops messages from one server to another.
 func (t *trouble) cut(p, q *process, forMs int64) {
 	t.w.block(p.node, q.node)
 	t.w.after(forMs, func() { t.w.unblock(p.node, q.node) })
 }
 
-// isolate takes a server off the net. Often the others learn of it at once and it
-// does not: their connections break, its own seem to be there.
+// isolate disconnects a server. Often the others notice at once and it does not: their
+// connections break, and its own seem to work.
 func (t *trouble) isolate(f *Fault, p *process) {
 	others := func(what func(*process)) {
 		for _, q := range t.w.servers {
@@ -230,8 +230,8 @@ func (t *trouble) split(f *Fault) {
 	}
 }
 
-// noted is a server that is about to note an epoch: what stands between history
-// and epoch on disk is where most data was ever lost.
+// noted handles a server that is about to note an epoch: most losses of data ever found
+// were between the history and the epoch on disk.
 func (t *trouble) noted(p *process) {
 	if t.forsaking.learner == p {
 		t.forsaken(p)
@@ -280,7 +280,7 @@ func (t *trouble) strikeClient(f *Fault) {
 	case FaultClientPause:
 		endMs := t.w.nowMs + f.ForMs
 		c.untilMs = max(c.untilMs, endMs)
-		if fromMs := max(t.w.nowMs, c.stoppedMs); f.N == 1 && endMs > fromMs { // its clock stalls, too
+		if fromMs := max(t.w.nowMs, c.stoppedMs); f.N == 1 && endMs > fromMs { // its clock stops too
 			c.stoppedMs = endMs
 			t.w.after(f.ForMs, func() { c.lagMs += endMs - fromMs })
 		}

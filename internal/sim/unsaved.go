@@ -7,15 +7,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// unsaved draws, for some runs with reconfigs, that servers write their configuration files late,
-// or cannot write them: a start finds a configuration that is behind the log by any number of
-// reconfigs. Seeds up to knownSeeds are left alone.
+// unsaved draws, for some runs with reconfigs, that servers write their configuration files
+// late, or cannot write them. So a start may find a configuration that is any number of
+// reconfigs behind the log. Seeds up to knownSeeds are left alone.
 func (p *Plan) unsaved(r *random) {
 	p.Unsaved = p.Reconfig && p.Seed > knownSeeds && r.oneIn(3)
 	p.Rewritten = p.Unsaved && r.oneIn(4)
 }
 
-// drawFiles draws when a server has written a configuration down, in each of its lives.
+// drawFiles draws how long a server needs to write a configuration, in each of its lives.
 func (p *process) drawFiles() {
 	p.filesMs = 0
 	if p.w.plan.Unsaved {
@@ -27,8 +27,8 @@ func (p *process) drawFiles() {
 	}
 }
 
-// save writes a configuration down, as the goroutine of the server does: a life that ends before
-// has not.
+// save writes a configuration, as the server's goroutine does: if the life ends first, it
+// is not written.
 func (p *process) save(write func()) {
 	switch {
 	case p.turns.full, p.filesMs == never:
@@ -39,8 +39,9 @@ func (p *process) save(write func()) {
 	}
 }
 
-// newestVersion is that of the newest configuration that was in force, by which all go in the
-// end. The number of a first epoch is lost with the last file that has it: another comes.
+// newestVersion returns that of the newest configuration that was in force, which all use
+// in the end. If the last file with the number of a first epoch is lost, there is another
+// number.
 func (w *world) newestVersion() int64 {
 	if w.plan.Unsaved && zk.Zxid(w.newest).Counter() == 0 {
 		return w.newestConfig().Version
@@ -48,14 +49,14 @@ func (w *world) newestVersion() int64 {
 	return w.newest
 }
 
-// sameFirst reports whether two versions are of the configuration of the start, which has a number on
+// sameFirst reports whether two versions are of the first configuration: it has a number on
 // servers whose files were written, and none on others while reconfigs are off.
 func (w *world) sameFirst(a, b int64) bool {
 	return w.plan.Unsaved && zk.Zxid(a).Counter() == 0 && zk.Zxid(b).Counter() == 0
 }
 
-// isAt reports whether a server listens where a line says. One whose files may be behind
-// listens by both configurations, as peers.listen does.
+// isAt reports whether a server listens where a line says. A server whose files may be
+// behind the log listens by both configurations, as peers.listen does.
 func (p *process) isAt(m *ensemble.Member, kind func(*ensemble.Member) []ensemble.Address) bool {
 	lines := []*ensemble.Member{p.home}
 	if p.w.plan.Unsaved {

@@ -9,19 +9,18 @@ import (
 	"github.com/conclave-project/conclave/internal/replica"
 )
 
-// pair is the connection between the election ports of two servers, one
-// direction of it. One message waits, the newest; a new connection begins with
-// the last one sent.
+// pair is the connection between the election ports of two servers, in one direction. Only
+// one message waits, the newest; a new connection begins with the last one sent.
 type pair struct {
 	from, to *process
-	last     []byte // the frame sent last, by this life of from
+	last     []byte // the last frame that from has sent in its current life
 	frames   [][]byte
 	moving   bool
-	made     [2]int // lives of both when the connection was made
+	made     [2]int // the lives of both servers when the connection was made
 }
 
-// oldVotes draws, for some runs, that what is sent while the way is cut arrives all the same, one after
-// the other, as what a kernel has taken does.
+// oldVotes draws, for some runs, that everything sent while the connection is cut arrives
+// later, in order, as what a kernel has accepted does.
 func (p *Plan) oldVotes(r *random) { p.OldVotes = p.Seed > knownSeeds && r.oneIn(5) }
 
 func (w *world) pair(from, to *process) *pair {
@@ -50,8 +49,8 @@ func (p *process) vote(b *replica.OutgoingVote) {
 	q.move()
 }
 
-// connect makes the connection again if one of the two has been started since, or
-// it was cut: then both begin with the last they have said.
+// connect makes the connection again if one of the two servers was restarted, or if it was
+// cut: both then begin with their last message.
 func (q *pair) connect() {
 	now := [2]int{q.from.life, q.to.life}
 	if !q.from.up || !q.to.up || !q.from.w.reachable(q.from.node, q.to.node) || !q.known() || q.made == now {
@@ -70,7 +69,7 @@ func (q *pair) connect() {
 	back.move()
 }
 
-// known reports whether one of the two knows where the other listens.
+// known reports whether one of the two knows where the other one listens.
 func (q *pair) known() bool { return q.from.reachesVotes(q.to) || q.to.reachesVotes(q.from) }
 
 func (q *pair) move() {
@@ -107,7 +106,7 @@ func (q *pair) arrive(frame []byte) {
 	got.Config, got.Proposed = q.from.masks.realText(got.Config), q.from.masks.realText(got.Proposed)
 	q.from.claims(&got)
 	q.from.w.note(q.to.node, "vote", q.from.node, got.Zxid, got.String())
-	to, from := q.to, q.from // with exchanged addresses a vote is taken for another's, and comes to another
+	to, from := q.to, q.from // with exchanged addresses, a vote reaches another server and seems to come from another one
 	if to.stray != nil && to.stray.up && to.stray != from {
 		to = to.stray
 	}
@@ -120,7 +119,7 @@ func (q *pair) arrive(frame []byte) {
 	to.push(replica.Event{Kind: replica.EventNotification, Server: from.id, Notification: &got})
 }
 
-// forgetVotes is the end of a process: what it has not sent is lost.
+// forgetVotes is called at the end of a process: its unsent messages are lost.
 func (p *process) forgetVotes() {
 	for _, t := range p.w.servers {
 		q := p.w.pair(p, t)
@@ -128,7 +127,7 @@ func (p *process) forgetVotes() {
 	}
 }
 
-// flowVotes lets votes go on that a cut has stopped.
+// flowVotes sends the votes that a cut has held up.
 func (p *process) flowVotes() {
 	for _, t := range p.w.servers {
 		if t != p {

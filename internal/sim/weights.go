@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// weights draws whether groups and weights count, and whether the log has a directory of
-// its own: in one run of eight each. Both leave alone most seeds up to knownSeeds, which
-// tables and tests name with what is found there.
+// weights draws whether groups and weights are used, and whether the log has a directory of
+// its own: each in one run of eight. Most seeds up to knownSeeds are left alone, because
+// tables and tests name them together with what was found there.
 func (p *Plan) weights(r *random) {
 	if p.Grouped = p.Seed%8 == 5; p.Grouped {
 		p.Participants = max(p.Participants, 3)
@@ -20,12 +20,13 @@ func (p *Plan) weights(r *random) {
 	}
 }
 
-// knownSeeds is up to where seeds have names.
+// knownSeeds is the highest seed that tables and tests name.
 const knownSeeds = 1000
 
-// weightLines are the lines of a configuration that put its participants into up to three
-// groups, with weights of which some are 0. A majority of servers may be no quorum then,
-// and one server may be one. Once in a while there are none, and a plain majority counts.
+// weightLines returns the lines of a configuration that put its participants into up to
+// three groups, with weights of which some are 0. A majority of servers may then be no
+// quorum, and one server may be one. Now and then it returns no lines, and a plain majority
+// counts.
 func weightLines(participants []quorum.ID, r *random) (lines []string) {
 	if len(participants) == 0 || r.oneIn(8) {
 		return nil
@@ -35,7 +36,7 @@ func weightLines(participants []quorum.ID, r *random) (lines []string) {
 	for at, id := range participants {
 		weight := []int{0, 0, 1, 1, 1, 1, 2, 3}[r.below(8)]
 		if at == len(participants)-1 && !weighed {
-			weight = 1 // without weight there is no quorum
+			weight = 1 // without any weight there is no quorum
 		}
 		weighed = weighed || weight > 0
 		lines = append(lines, fmt.Sprintf("weight.%d=%d", id, weight))

@@ -6,7 +6,8 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// What is drawn must have all that makes weights differ from a majority.
+// The plans that are drawn must include everything in which weights differ from a
+// majority.
 func TestGroupsAndALogDirectoryAreDrawn(t *testing.T) {
 	const count = 2000
 	grouped, split, weightless, fewEnough, manyTooFew := 0, 0, 0, 0, 0
@@ -52,7 +53,7 @@ func TestGroupsAndALogDirectoryAreDrawn(t *testing.T) {
 	}
 }
 
-// weighed is a world whose servers go by weights.
+// weighed returns a world whose servers have weights.
 func weighed(t *testing.T, lines string) *world {
 	t.Helper()
 	plan := Draw(5)
@@ -65,11 +66,11 @@ func weighed(t *testing.T, lines string) *world {
 	return w
 }
 
-// A disk may be lost if those that are left are a quorum, by their weights.
+// A disk may be lost if the remaining servers are a quorum by their weights.
 func TestADiskIsSparedByWeight(t *testing.T) {
 	for _, x := range []struct {
 		lines   string
-		damaged int // a place, 0 for none
+		damaged int // number of a server, 0 for none
 		spared  [3]bool
 	}{
 		{"", 0, [3]bool{true, true, true}},
@@ -90,7 +91,7 @@ func TestADiskIsSparedByWeight(t *testing.T) {
 	}
 }
 
-// The others may have moved by a reconfig that the log has and the files do not.
+// The others may have moved in a reconfig that is in the log but not in the files.
 func TestAServerFindsOthersByTheConfigurationOfItsLog(t *testing.T) {
 	for seed := uint64(1); seed < 50; seed++ {
 		plan := Draw(seed)
@@ -114,7 +115,8 @@ func TestAServerFindsOthersByTheConfigurationOfItsLog(t *testing.T) {
 	t.Error("no server has a reconfig in its log")
 }
 
-// A leader that does not see that it has no weight must count as it should in all else.
+// A leader that does not see that it has no weight must still count correctly in
+// everything else.
 func TestAMaskChangesNoQuorum(t *testing.T) {
 	found := 0
 	for seed := range uint64(400) {

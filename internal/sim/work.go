@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Work is what the clients of a run do besides registers, sequences, ephemerals
-// and names used once: a set of parts, so that a failing run can be made smaller.
+// Work is what the clients of a run do besides registers, sequences, ephemerals and names
+// used once. It is a set of parts, so a failing run can be made smaller.
 type Work uint8
 
 // The parts of the work, each in a file of its own.
 const (
 	WorkDirs    Work = 1 << iota // directories deleted and made again with other children
-	WorkRights                   // ACLs and whom they keep out
+	WorkRights                   // ACLs, and refusals because of them
 	WorkQuota                    // quotas, soft and hard
 	WorkReaped                   // containers and znodes with a TTL
 	WorkWatches                  // persistent and recursive watches
@@ -23,7 +23,7 @@ const (
 
 var workNames = []string{"dirs", "rights", "quota", "reaped", "watches", "bytes"}
 
-// parts are the single parts of a set.
+// parts returns the single parts of a set.
 func (k Work) parts() []Work {
 	var all []Work
 	for part := Work(1); part <= workAll; part <<= 1 {
@@ -65,7 +65,7 @@ func (k *Work) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// drawWork draws what clients do, and how a snapshot is taken.
+// drawWork draws what clients do, and how snapshots are taken.
 func (p *Plan) drawWork(r *random) {
 	for part := Work(1); part < WorkBytes; part <<= 1 {
 		if r.percent(60) {
@@ -84,8 +84,8 @@ func (p *Plan) drawBytes(r *random) {
 	}
 }
 
-// does is the work of a run. Where the ensemble changes everybody may do anything at
-// times, as only the super user may ask for that: nobody is kept out then.
+// does returns the work of a run. If the ensemble changes, everybody is the super user at
+// times, because only the super user may ask for a change; so nobody is refused then.
 func (p *Plan) does() Work {
 	if p.Reconfig {
 		return p.Work &^ WorkRights
@@ -93,8 +93,8 @@ func (p *Plan) does() Work {
 	return p.Work
 }
 
-// works has one of the parts of the work go on; false if there is none, or it is
-// the turn of what every run does.
+// works continues one of the parts of the work; it returns false if there is none, or if it
+// is the turn of what every run does.
 func (p *program) works() bool {
 	parts := p.parts
 	if len(parts) == 0 || !p.c.random.oneIn(2) {

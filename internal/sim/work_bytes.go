@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Data of which a log may not be judged: zeros, as a crash leaves them in place of
-// sectors, and what looks like records of a log.
+// Data that must not mislead the recovery of a log: zeros, as a crash leaves them in place
+// of sectors, and bytes that look like records of a log.
 //
 //	/z0, /z1
 const deceptive = 2
@@ -29,7 +29,8 @@ func (p *program) bytes() {
 	}
 }
 
-// records are bytes that look like records of a log, with zxids that are near.
+// records returns bytes that look like records of a log, with zxids close to the current
+// ones.
 func (p *program) records(size int) []byte {
 	var data []byte
 	zxid := p.c.machine.LastZxid()

@@ -7,10 +7,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Directories that all clients share, each with a few children, some of them
-// ephemeral:
+// Directories that all clients share, each with a few children, some of them ephemeral:
 //
-//	/d0 ... /d2          changed, deleted and made again, by one multi or step by step
+//	/d0 ... /d2          changed, deleted and created again, by one multi or step by step
 //	/dN/c0 ... /dN/c3
 //	/dN/x                there for a moment before its directory is deleted
 const (
@@ -51,9 +50,9 @@ func (p *program) lifeOfChild() zk.CreateMode {
 	return zk.Persistent
 }
 
-// remake looks what a directory holds, changes it again, deletes it with all
-// that is in it, and makes it again with one other child. A snapshot that has the
-// second life under a zxid of the first is replayed over by all of that.
+// remake reads what a directory contains, changes it, deletes it with everything in it, and
+// creates it again with another child. All of this is replayed over a snapshot that has the
+// second life under a zxid of the first.
 func (p *program) remake(dir string) {
 	q := p.submit(zk.Request{Op: zk.OpGetChildren2, Path: dir})
 	q.then = func(e *clientsession.Effect, res *zk.Result) {

@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Directories with quotas, which are set, changed and taken away, and children
-// with data of many lengths. Hard limits are enforced:
+// Directories with quotas, which are set, changed and removed, and children with data of
+// many lengths. Hard limits are enforced:
 //
 //	/y0, /y1
 //	/yN/a0 ... /yN/a5
@@ -42,7 +42,7 @@ func (p *program) quota() {
 	}
 }
 
-// setQuota makes the znodes that are a quota, as every client program does.
+// setQuota creates the znodes of a quota, as every client program does.
 func (p *program) setQuota(dir string) {
 	p.submit(zk.Request{Op: zk.OpMulti, Ops: []zk.Request{
 		{Op: zk.OpCreate, Path: zk.QuotaPath + dir, ACL: zk.OpenACL()},
@@ -51,7 +51,7 @@ func (p *program) setQuota(dir string) {
 	}})
 }
 
-// limits are soft ones, or hard ones, or both.
+// limits returns soft limits, hard limits, or both.
 func (p *program) limits() []byte {
 	r := p.c.random
 	text := fmt.Appendf(nil, "count=%d,bytes=%d", r.below(6), r.below(300))
@@ -61,7 +61,7 @@ func (p *program) limits() []byte {
 	return fmt.Appendf(text, "=;byteHardLimit=%d;countHardLimit=%d", 20+r.below(300), 1+r.below(6))
 }
 
-// long is data of some length.
+// long returns data of a random length.
 func (p *program) long() []byte {
 	return append(p.data(), bytes.Repeat([]byte("."), p.c.random.below(80))...)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Znodes that the leader deletes by itself:
+// Znodes that the leader deletes on its own:
 //
 //	/t
 //	/t/c0 ... /t/c2      containers, each with a child now and then

@@ -7,17 +7,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Znodes that not everybody may use. A third of the clients proves to be alice, a
-// third to be bob, with the first thing that it sends on each connection:
+// Znodes that not every client may use. On each connection, a third of the clients first
+// prove that they are alice, and a third that they are bob:
 //
-//	/s0 ... /s2        of one of many ACLs, which change
+//	/s0 ... /s2        with one of many ACLs, which change
 //	/sN/a, /sN/b       below them
 const secrets = 3
 
-// names are the identities that the clients of a run prove, by their numbers: none, too.
+// names are the identities that the clients of a run prove, by their numbers; some prove
+// none.
 var names = []string{"", "alice", "bob"}
 
-// credential is what a client shows, "" if it shows nothing.
+// credential returns what a client presents; "" for nothing.
 func (c *client) credential() string {
 	name := names[c.number%len(names)]
 	if name == "" || c.w.plan.does()&WorkRights == 0 {
@@ -26,7 +27,7 @@ func (c *client) credential() string {
 	return name + ":secret"
 }
 
-// prove sends the credential, and has the checkers know of it.
+// prove sends the credential, and tells the checkers.
 func (c *client) prove() {
 	c.who.Identities = auth.Connected("10.0.1." + fmt.Sprint(c.place))
 	credential := c.credential()
@@ -41,7 +42,7 @@ func identity(credential string) zk.Identity {
 	return zk.Identity{Scheme: "digest", ID: auth.Digest(credential)}
 }
 
-// proved is a connection that has shown a credential.
+// proved handles a connection that has presented a credential.
 func (c *port) proved(r *zk.Request) zk.Code {
 	var rules auth.Rules
 	more, err := rules.Authenticate(r.Scheme, r.Data, c.identities[0].ID)
@@ -84,7 +85,7 @@ func (p *program) rights() {
 	}
 }
 
-// acl is one of the lists that clients set.
+// acl returns one of the lists that clients set.
 func (p *program) acl() []zk.ACL {
 	alice, bob := identity("alice:secret"), identity("bob:secret")
 	switch p.c.random.below(6) {

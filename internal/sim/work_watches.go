@@ -7,10 +7,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Watches that stay, on what all clients work at: set, taken off again, and set
-// again on every new connection.
+// Persistent watches on what all clients use: set, removed, and set again on every new
+// connection.
 
-// staysMax is how many a client has.
+// staysMax is how many persistent watches a client has.
 const staysMax = 4
 
 func (p *program) watches() {
@@ -44,7 +44,7 @@ func (p *program) watches() {
 	}
 }
 
-// stay is a watch that a client has set, or is about to.
+// stay is a persistent watch that a client has set or is about to set.
 type stay struct {
 	path string
 	mode zk.WatchMode
@@ -57,7 +57,7 @@ func modeOf(w *clientsession.Watch) zk.WatchMode {
 	return zk.WatchPersistent
 }
 
-// watchOf is the watch that a request sets, nil if none.
+// watchOf returns the watch that a request sets; nil for none.
 func watchOf(r *zk.Request) *clientsession.Watch {
 	w := &clientsession.Watch{Path: r.Path, Kind: clientsession.DataWatch, Owner: new(int)}
 	switch {

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// program is what a client does: requests of all kinds on a few paths that all
-// clients share, so that they meet.
+// program is what a client does: requests of all kinds on a few paths that all clients
+// share, so that they conflict.
 //
 //	/r0 ... /r3   registers: create, setData, delete, by version or not; sync and read
 //	/q            sequential children, some of them ephemeral
@@ -23,29 +23,29 @@ import (
 // and the parts of the plan's Work (work.go).
 type program struct {
 	c       *client
-	waiting int // requests without an answer
+	waiting int // number of requests without an answer
 	open    []*clientsession.Call
-	made    int // names used
+	made    int // number of names used
 	mine    []string
-	keeps   []string // names used once whose creation was acknowledged, and that were not deleted
-	calm    bool     // nothing new is begun
+	keeps   []string // names used once whose creation was acknowledged and that were not deleted
+	calm    bool     // no new requests are begun
 	final   bool     // the last write was acknowledged
 	parts   []Work
 	stays   []*clientsession.Watch
 	staying map[stay]bool
 }
 
-// request is one call of a program.
+// request is one request of a program.
 type request struct {
 	op       zk.Op
-	floor    zk.Zxid  // newest that anybody had seen when it was asked for
+	floor    zk.Zxid  // the newest zxid that anybody had seen when it was made
 	asked    int64    // moment
-	synced   *request // the sync in front of a read
+	synced   *request // the sync before a read
 	answered bool
 	recent   bool // answered after its sync
 	final    bool
 
-	then func(*clientsession.Effect, *zk.Result) // what follows from the answer, nil if nothing
+	then func(*clientsession.Effect, *zk.Result) // called with the answer; nil for nothing
 }
 
 const registers = 4
@@ -108,7 +108,7 @@ func (p *program) act() {
 	}
 }
 
-// readRecent reads after a sync: a register, or anything else there may be.
+// readRecent reads a register or another path after a sync.
 func (p *program) readRecent(register string) {
 	r := p.c.random
 	req := zk.Request{Op: zk.OpGetData, Path: register}
@@ -120,7 +120,7 @@ func (p *program) readRecent(register string) {
 	p.submitAfter(sync, req)
 }
 
-// somePath is one that somebody works on.
+// somePath returns a path that clients use.
 func (p *program) somePath() string {
 	r := p.c.random
 	switch r.below(6) {
@@ -136,13 +136,13 @@ func (p *program) somePath() string {
 	return p.childOf(fmt.Sprintf("/d%d", r.below(directories)))
 }
 
-// data is the next value to write: no two are equal.
+// data returns the next value to write: no two are equal.
 func (p *program) data() []byte {
 	p.made++
 	return fmt.Appendf(nil, "%d.%d", p.c.number, p.made)
 }
 
-// version is any, or one that a register may have.
+// version returns -1 or a version that a register may have.
 func (p *program) version() int32 { return int32(p.c.random.below(6)) - 1 }
 
 func (p *program) makeParents() {
@@ -165,7 +165,7 @@ func (p *program) makeEphemeral() {
 	p.submit(zk.Request{Op: zk.OpCreate, Path: path, Data: p.data(), Mode: zk.Ephemeral, ACL: zk.OpenACL()})
 }
 
-// unmake deletes something that the client has made, or may have.
+// unmake deletes something that the client has created or may have created.
 func (p *program) unmake() {
 	if n := len(p.mine); n > 0 {
 		i := p.c.random.below(n)
@@ -176,7 +176,7 @@ func (p *program) unmake() {
 	}
 }
 
-// keep makes a znode of a name that is used once.
+// keep creates a znode with a name that is used once.
 func (p *program) keep() {
 	p.made++
 	path := fmt.Sprintf("/k/c%d-%d", p.c.number, p.made)
@@ -184,7 +184,7 @@ func (p *program) keep() {
 	p.submit(zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
 }
 
-// unkeep deletes one of them, once.
+// unkeep deletes such a znode, once.
 func (p *program) unkeep() {
 	if n := len(p.keeps); n > 0 {
 		i := p.c.random.below(n)
@@ -222,7 +222,7 @@ func (p *program) submitAfter(sync *request, r zk.Request) *request {
 	return q
 }
 
-// notify counts how often a watch is told: once.
+// notify checks that a one-shot watch is notified only once.
 func (p *program) notify(e *clientsession.Effect) {
 	if !e.Watch.Kind.OneShot() {
 		return
@@ -233,7 +233,7 @@ func (p *program) notify(e *clientsession.Effect) {
 	}
 }
 
-// complete takes the end of a request.
+// complete handles the end of a request.
 func (p *program) complete(e *clientsession.Effect) {
 	q := e.Call.Owner.(*request)
 	p.waiting--
@@ -260,7 +260,7 @@ func (p *program) complete(e *clientsession.Effect) {
 	}
 }
 
-// judge compares what a request has come to with what was shown before it.
+// judge compares the result of a request with what was shown before it.
 func (p *program) judge(q *request, e *clientsession.Effect) {
 	w, req := p.c.w, &e.Call.Request
 	w.watcher.keeps(req, e)
@@ -290,7 +290,7 @@ func (p *program) judge(q *request, e *clientsession.Effect) {
 	}
 }
 
-// decided reports whether a code is the answer of a transaction.
+// decided reports whether a code is the result of a transaction.
 func decided(code zk.Code) bool {
 	switch code {
 	case zk.OK, zk.ErrNoNode, zk.ErrNodeExists, zk.ErrBadVersion, zk.ErrNotEmpty, zk.ErrNoChildrenForEphemerals:
@@ -299,7 +299,7 @@ func decided(code zk.Code) bool {
 	return false
 }
 
-// named looks at the name that a sequential create was given.
+// named checks the name that a sequential create was given.
 func (p *program) named(req *zk.Request, zxid zk.Zxid) error {
 	res, err := wire.DecodeResult(req.Op, 0, p.c.body)
 	if err != nil {
@@ -312,7 +312,7 @@ func (p *program) named(req *zk.Request, zxid zk.Zxid) error {
 	return w.sequences.Created(res.Path, w.model.Born(zk.ParentPath(res.Path), zxid), zxid)
 }
 
-// abandon is the end of a client: its requests have no answer.
+// abandon handles the end of a client: its requests have no answer.
 func (p *program) abandon() {
 	p.calm = true
 	for _, call := range p.open {
@@ -320,7 +320,7 @@ func (p *program) abandon() {
 	}
 }
 
-// finish has the client write and read again, and then be still.
+// finish makes the client write and read again at the end, and then be quiet.
 func (p *program) finish() {
 	p.calm = true
 	if p.c.untilMs > p.c.w.nowMs || p.final || p.waiting > 0 || p.c.machine.State() != clientsession.Connected {

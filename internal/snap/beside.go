@@ -5,21 +5,21 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A large file is read, verified and taken apart beside what becomes of its content, if Options
-// say how: the decoder's Sink is a relay, which hands over what it is given in parts. The Sink of
-// the load is called on the goroutine that loads.
+// If Options allow it, a large file is read, verified and decoded on one goroutine while
+// another one processes its content. The decoder's Sink is then a relay, which hands over what
+// it receives in parts. The Sink of the load is called on the goroutine that loads.
 const (
-	besideBytes  = 1 << 20 // of a file that is worth it
+	besideBytes  = 1 << 20 // minimum size of a file for which this is done
 	partNodesMax = 1024
-	partBytes    = 128 << 10 // of paths, data and lists; a znode that has more is no copy
-	prepareMax   = 32        // znodes of which a Preparer knows before they come
+	partBytes    = 128 << 10 // of paths, data and ACLs; a znode that has more is not copied
+	prepareMax   = 32        // number of znodes that a Preparer is told of before they come
 )
 
 // entry is one call of a Sink.
 type entry struct {
 	call   call
-	number int64 // of the session, of the list of the table or of a znode; for Expect, of znodes
-	lease  int32 // of a session
+	number int64 // of the session, the ACL or the znode's ACL; for Expect, the number of znodes
+	lease  int32 // timeout of a session
 	acl    []zk.ACL
 	path   string
 	data   []byte
@@ -42,15 +42,15 @@ const (
 type part struct {
 	entries []entry
 	text    []byte // paths and data of the entries
-	weight  int    // bytes of the lists of ACLs
+	weight  int    // bytes of the ACLs
 	paths   []string
 }
 
-// relay is the Sink of a decoder that runs beside.
+// relay is the Sink of a decoder that runs on another goroutine.
 type relay struct {
 	d    *decoder
 	line *handover.Line[part]
-	sums Preparer // nil if the Sink of the load is none
+	sums Preparer // nil if the Sink of the load is not a Preparer
 }
 
 // loadBeside is load with the decoder on a goroutine that beside starts.
@@ -76,7 +76,7 @@ func (d *decoder) loadBeside(beside func(func())) (info Info, err error) {
 	return info, nil
 }
 
-// pass gives a part to a Sink, which is a Preparer if to is not nil.
+// pass passes a part to a Sink, which is also a Preparer if to is not nil.
 func (p *part) pass(sink Sink, to Preparer) error {
 	for i := range p.entries {
 		if to != nil && i%prepareMax == 0 {
@@ -109,7 +109,7 @@ func (p *part) pass(sink Sink, to Preparer) error {
 	return nil
 }
 
-// prepare tells a Sink what comes next.
+// prepare tells a Preparer what comes next.
 func (p *part) prepare(to Preparer, next []entry) {
 	p.paths = p.paths[:0]
 	for i := range next {
@@ -120,7 +120,7 @@ func (p *part) prepare(to Preparer, next []entry) {
 	to.Prepare(p.paths)
 }
 
-// add returns the next call of the part, to be filled in.
+// add returns the next entry of the part, for the caller to fill in.
 func (r *relay) add(c call) *entry {
 	p := r.line.Part
 	p.entries = append(p.entries, entry{call: c})
@@ -164,7 +164,7 @@ func (r *relay) Node(path string, data []byte, acl int64, stat zk.StatPersisted)
 	if r.sums != nil {
 		e.body, e.znode = r.sums.Sum(path, data, &e.stat)
 	}
-	if len(path)+len(data) > partBytes { // it is not copied
+	if len(path)+len(data) > partBytes { // too long to copy: wait until it has been processed
 		return r.line.Wait()
 	}
 	start := len(p.text)

@@ -21,8 +21,8 @@ import (
 type calls struct {
 	printer
 	count, failAt int
-	expected      int      // of Expect
-	prepared      []string // paths that have not come yet
+	expected      int      // by Expect
+	prepared      []string // announced paths that have not come yet
 	summed        int      // znodes that came with their sums
 }
 
@@ -53,7 +53,8 @@ func (c *calls) Node(path string, data []byte, acl int64, stat zk.StatPersisted)
 	return c.next(func() error { return c.printer.Node(path, data, acl, stat) })
 }
 
-// Sum is a function of all that it is given, and NodeSummed looks whether it has the right one.
+// Sum is a function of everything that it is given, and NodeSummed checks that it has the right
+// one.
 func (*calls) Sum(path string, data []byte, stat *zk.StatPersisted) (body uint32, znode uint64) {
 	h := fnv.New64()
 	fmt.Fprint(h, path, data == nil, data, *stat)
@@ -76,7 +77,8 @@ func (c *calls) Prepare(paths []string) {
 	}
 }
 
-// largeFile writes a file of some MiB with all that a part can end with: short znodes, long ones, none.
+// largeFile writes a file of some MiB with everything with which a part can end: short znodes,
+// long ones, none.
 func largeFile(t testing.TB, disk *vfs.Mem, c Compression) (File, int) {
 	t.Helper()
 	const sessions, lists, nodes = 2000, 1200, 7000
@@ -122,7 +124,7 @@ func (b *besides) run(f func()) {
 	b.Go(f)
 }
 
-// A load beside gives the Sink what a load on one goroutine gives it, in that order.
+// A load with two goroutines gives the Sink the same calls in the same order as a load on one.
 func TestLoadBesideIsTheSame(t *testing.T) {
 	for _, c := range []Compression{Plain, Gzip, Snappy} {
 		disk := newDisk(t)
@@ -165,7 +167,7 @@ func must1[T any](v T, err error) T {
 	return v
 }
 
-// Wherever the Sink fails, the load ends with its error, and its goroutine with it.
+// Wherever the Sink fails, the load ends with its error, and its goroutine ends with it.
 func TestSinkThatFailsEndsALoadBeside(t *testing.T) {
 	disk := newDisk(t)
 	file, count := largeFile(t, disk, Plain)
@@ -187,7 +189,7 @@ func TestSinkThatFailsEndsALoadBeside(t *testing.T) {
 	}
 }
 
-// What is damaged is found as on one goroutine.
+// Damage is found as on one goroutine.
 func TestDamageIsFoundBeside(t *testing.T) {
 	disk := newDisk(t)
 	file, _ := largeFile(t, disk, Plain)
@@ -212,7 +214,7 @@ func TestDamageIsFoundBeside(t *testing.T) {
 	}
 }
 
-// A long znode takes no memory beside that of the decoder, and those after it are right.
+// A long znode takes no memory besides that of the decoder, and the znodes after it are right.
 func TestLongZnodesAreNotCopied(t *testing.T) {
 	var content bytes.Buffer
 	e := NewEncoder(&content)
@@ -235,7 +237,8 @@ func TestLongZnodesAreNotCopied(t *testing.T) {
 	}
 }
 
-// Those that come may be longer than those that came: not many times as many are expected.
+// Later znodes may be longer than earlier ones: the number expected is not many times the
+// number that came.
 func TestExpectedAreNotManyTimesThoseThatCame(t *testing.T) {
 	var content bytes.Buffer
 	e := NewEncoder(&content)
@@ -263,7 +266,7 @@ type expecting struct {
 
 func (e *expecting) Expect(znodes int) { e.most = max(e.most, znodes) }
 
-// lists keeps no list of ACLs, and looks at what the heap has while they come.
+// lists keeps no ACL lists, and measures the heap while they arrive.
 type lists struct {
 	Discard
 	most uint64
@@ -277,7 +280,7 @@ func (l *lists) ACL(int64, []zk.ACL) error {
 	return nil
 }
 
-// Long lists of ACLs wait for their turn, as long znodes do (snap-P4).
+// Long ACL lists wait for their turn, as long znodes do (snap-P4).
 func TestLongListsAreFewAtATime(t *testing.T) {
 	var content bytes.Buffer
 	e := NewEncoder(&content)
@@ -295,13 +298,13 @@ func TestLongListsAreFewAtATime(t *testing.T) {
 	must1(LoadFile(disk, dir, file, Options{}, &alone))
 	must1(LoadFile(disk, dir, file, Options{Beside: b.run}, &beside))
 	b.Wait()
-	const list = entries * 48 // bytes of the entries; to append leaves as much, and parts are on their way
+	const list = entries * 48 // bytes of the entries; append leaves as much behind, and parts are on their way
 	if b.begun != 1 || beside.most > alone.most+count/2*list {
 		t.Errorf("%d MiB, and %d MiB on one goroutine", beside.most>>20, alone.most>>20)
 	}
 }
 
-// Parts are used again: a load takes memory for four of them, not for the file (snap-P4).
+// Parts are reused: a load takes memory for four of them, not for the file (snap-P4).
 func TestPartsAreUsedAgain(t *testing.T) {
 	disk := newDisk(t)
 	write(t, disk, Name(1, Plain), nodes100(t, 100_000))
@@ -319,7 +322,7 @@ func TestPartsAreUsedAgain(t *testing.T) {
 	var b besides
 	alone, beside := allocated(Options{}), allocated(Options{Beside: b.run})
 	b.Wait()
-	const part = 2 << 20 // of entries and text, and what they have grown from
+	const part = 2 << 20 // of entries and text, and of the smaller buffers that they have grown from
 	if b.begun != 1 || beside > alone+partsOfALine*part {
 		t.Errorf("%d KiB, and %d KiB on one goroutine", beside>>10, alone>>10)
 	}

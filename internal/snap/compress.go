@@ -10,15 +10,15 @@ import (
 	"github.com/golang/snappy"
 )
 
-// compressor puts c between an Encoder and its file. Close ends the compressed
-// stream, not the file.
+// compressor puts the compression c between an Encoder and its file. Close ends the compressed
+// stream, but does not close the file.
 func compressor(c Compression, w io.Writer) (io.WriteCloser, error) {
 	switch c {
 	case Plain:
 		return plainWriter{w}, nil
 	case Gzip:
-		// The fastest level: a snapshot must not take the processor from
-		// the requests it runs beside.
+		// The fastest level: a snapshot must not take the processor from the requests that are
+		// served meanwhile.
 		return gzip.NewWriterLevel(w, gzip.BestSpeed)
 	case Snappy:
 		return newSnappyWriter(w), nil
@@ -26,7 +26,7 @@ func compressor(c Compression, w io.Writer) (io.WriteCloser, error) {
 	return nil, fmt.Errorf("unknown compression %q", string(c))
 }
 
-// decompressor undoes compressor. Several gzip members are read as one.
+// decompressor is the reverse of compressor. Several gzip members are read as one stream.
 func decompressor(c Compression, r io.Reader) (io.Reader, error) {
 	switch c {
 	case Plain:
@@ -81,7 +81,7 @@ func (s *snappyWriter) Write(p []byte) (int, error) {
 	return total, nil
 }
 
-// emit writes the gathered input as one block, after the header if it is the first.
+// emit writes the gathered input as one block, with the header before the first block.
 func (s *snappyWriter) emit() error {
 	var frame []byte
 	if !s.begun {
@@ -102,7 +102,7 @@ func (s *snappyWriter) emit() error {
 
 func (s *snappyWriter) Close() error { return s.emit() }
 
-// errSnappy is the error of a stream that is not in the framing above.
+// errSnappy is the error of a stream that does not have the framing above.
 var errSnappy = errors.New("not a snappy stream")
 
 type snappyReader struct {
@@ -124,7 +124,7 @@ func (s *snappyReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// next reads one block. A header may stand again where streams were joined.
+// next reads one block. The header may appear again where streams were joined.
 func (s *snappyReader) next() error {
 	var first [4]byte
 	if _, err := io.ReadFull(s.r, first[:]); err != nil {

@@ -11,21 +11,22 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// windowBytes is how much is read at a time, once a small snapshot would be at its end.
+// windowBytes is how many bytes are read at a time, after a first read that is enough for a
+// small snapshot.
 const (
 	windowBytes      = 256 << 10
 	firstWindowBytes = 16 << 10
 )
 
-// decoder reads one snapshot. What was read and not yet taken is
-// buffer[start:end]; what was taken and not yet summed is buffer[summed:start].
+// decoder reads one snapshot. What was read and not yet taken is buffer[start:end]; what was
+// taken and not yet included in the checksum is buffer[summed:start].
 type decoder struct {
 	name string
 	r    io.Reader
 	disk *diskReader
 	sink Sink
 	max  int
-	bare bool  // a stream of a link: no header, no seals, and not a byte after it is read
+	bare bool  // a stream on a link: it has no header and no seals, and not a byte after it may be read
 	size int64 // of the file, 0 if that is not known
 	info Info
 
@@ -109,7 +110,7 @@ func (d *decoder) acls() error {
 	return nil
 }
 
-// acl reads one list. It grows with what is read, not with what is claimed.
+// acl reads one ACL. It grows with what is read, not with the claimed length.
 func (d *decoder) acl() ([]zk.ACL, error) {
 	at := d.position()
 	p, err := d.next(4)
@@ -141,9 +142,9 @@ func (d *decoder) acl() ([]zk.ACL, error) {
 	return entries, nil
 }
 
-// nodes reads the znodes and the end mark after them. This is the loop that
-// decides how long a start takes: no allocation, one look at the window for
-// each length, one call of the sink.
+// nodes reads the znodes and the end mark after them. This loop determines how long a start
+// takes: it makes no allocation, looks at the window once for each length, and calls the sink
+// once.
 func (d *decoder) nodes() error {
 	var stat zk.StatPersisted
 	first, sample := d.position(), sampleFirst
@@ -160,9 +161,9 @@ func (d *decoder) nodes() error {
 		if pathLen < 0 {
 			return d.corrupt(at, "the length of a path", fmt.Sprint(pathLen))
 		}
-		after := 4 // the length of the data
+		after := 4 // bytes of the data's length
 		if pathLen == len(endMark) {
-			after = 0 // only the end mark is so short, and a stream may end with it
+			after = 0 // only the end mark is that short, and a stream may end with it
 		}
 		if p, err = d.peek(4 + pathLen + after); err != nil {
 			return err
@@ -203,22 +204,23 @@ func (d *decoder) nodes() error {
 	}
 }
 
-// After the first znodes, and after a multiple of that each time, a sink is told how many come:
-// not more than so many times as there were, since those that come may be longer.
+// A sink is told how many znodes come after the first sampleFirst, and then whenever their
+// number has grown by sampleFactor. The estimate is at most sampleFactor times the number so
+// far, because later znodes may be longer.
 const (
 	sampleFirst  = 4096
 	sampleFactor = 16
 )
 
-// expect tells the sink how many znodes come before it is told again, if all are as long as
-// those that came, which have so many bytes.
+// expect tells the sink how many znodes come until it is told again. It assumes that they are
+// as long as those so far, which have the given number of bytes.
 func (d *decoder) expect(nodes int, bytes int64) {
 	if sink, ok := d.sink.(expecter); ok && d.size > 0 {
 		sink.Expect(min(nodes*sampleFactor, int(float64(d.size)*float64(nodes)/float64(bytes))))
 	}
 }
 
-// endOfNodes takes the end mark, and the seal of a file after it.
+// endOfNodes reads the end mark, and the seal after it in a file.
 func (d *decoder) endOfNodes() error {
 	d.start += 4 + len(endMark)
 	if d.bare {
@@ -227,7 +229,7 @@ func (d *decoder) endOfNodes() error {
 	return d.seal()
 }
 
-// tail reads what stands after the first seal; its length tells what it is (snap-P3).
+// tail reads what follows the first seal; its length says what it is (snap-P3).
 func (d *decoder) tail() error {
 	at := d.position()
 	p, err := d.upTo(tailBytesMax + 1)
@@ -275,7 +277,7 @@ func (d *decoder) lastPart() error {
 	return d.seal()
 }
 
-// seal compares the checksum of everything taken so far with the one that stands next.
+// seal compares the checksum of everything taken so far with the one that comes next.
 func (d *decoder) seal() error {
 	at := d.position()
 	d.digest()
@@ -293,7 +295,7 @@ func (d *decoder) seal() error {
 	return nil
 }
 
-// count reads how many of something follow. The number itself takes no memory.
+// count reads the number of items that follow. No memory is allocated for that number.
 func (d *decoder) count(what string) (int, error) {
 	at := d.position()
 	p, err := d.next(4)
@@ -307,7 +309,7 @@ func (d *decoder) count(what string) (int, error) {
 	return count, nil
 }
 
-// text reads a string, which is copied. A null string is the empty one.
+// text reads a string, which is copied. A null string becomes the empty one.
 func (d *decoder) text() (string, error) {
 	at := d.position()
 	p, err := d.next(4)
@@ -325,8 +327,8 @@ func (d *decoder) text() (string, error) {
 	return string(p), err
 }
 
-// tooLong is the error of a length above the limit. Whether it is one, or damage,
-// only the seal after it can say: see LoadFile. What no setting allows is damage.
+// tooLong is the error of a length above the limit. Only the seal after it shows whether the
+// length is right or damaged: see LoadFile. A length that no setting allows is damage.
 func (d *decoder) tooLong(at int64, length int) error {
 	if length > lengthMax {
 		return d.corrupt(at, "a length", fmt.Sprint(length))
@@ -334,10 +336,10 @@ func (d *decoder) tooLong(at int64, length int) error {
 	return &vfs.TooLong{File: d.name, Offset: at, Bytes: length, Limit: d.max}
 }
 
-// position is the offset of what is taken next.
+// position is the offset of the next byte to be taken.
 func (d *decoder) position() int64 { return d.offset + int64(d.start) }
 
-// next takes n bytes, valid until the next call of anything.
+// next takes n bytes, which are valid until the next call of any method.
 func (d *decoder) next(n int) ([]byte, error) {
 	p, err := d.peek(n)
 	if err == nil {
@@ -346,7 +348,7 @@ func (d *decoder) next(n int) ([]byte, error) {
 	return p, err
 }
 
-// peek looks at the next n bytes; fewer are corruption.
+// peek returns the next n bytes without taking them; fewer are corruption.
 func (d *decoder) peek(n int) ([]byte, error) {
 	if d.end-d.start < n {
 		p, err := d.upTo(n)
@@ -361,7 +363,7 @@ func (d *decoder) peek(n int) ([]byte, error) {
 	return d.buffer[d.start : d.start+n], nil
 }
 
-// upTo looks at the next n bytes, or at fewer at the end of the stream.
+// upTo returns the next n bytes without taking them, or fewer at the end of the stream.
 func (d *decoder) upTo(n int) ([]byte, error) {
 	if d.end-d.start < n {
 		if err := d.fill(n); err != nil {
@@ -371,8 +373,9 @@ func (d *decoder) upTo(n int) ([]byte, error) {
 	return d.buffer[d.start:min(d.start+n, d.end)], nil
 }
 
-// fill moves what is left to the front, sums what was taken, and reads until n
-// bytes are there or the stream ends. The buffer grows with what comes: n may be damaged.
+// fill moves what is left to the front, adds what was taken to the checksum, and reads until n
+// bytes are there or the stream ends. The buffer grows with what is read, because n may be
+// damaged.
 func (d *decoder) fill(n int) error {
 	d.digest()
 	d.offset += int64(d.start)
@@ -417,7 +420,7 @@ func (d *decoder) digest() {
 	d.summed = d.start
 }
 
-// aliasText gives p as a string without copying it.
+// aliasText returns p as a string without copying it.
 func aliasText(p []byte) string { return unsafe.String(unsafe.SliceData(p), len(p)) }
 
 func (d *decoder) sinkError(err error) error {
@@ -428,7 +431,7 @@ func nodeError(path string, offset int64, err error) error {
 	return fmt.Errorf("znode %.200q at offset %d: %w", path, offset, err)
 }
 
-// unpackError tells a disk that cannot be read from a stream that cannot be unpacked.
+// unpackError distinguishes a disk that cannot be read from a stream that cannot be unpacked.
 func (d *decoder) unpackError(err error) error {
 	if d.disk.err != nil {
 		return fmt.Errorf("load snapshot %s: %w", d.name, d.disk.err)

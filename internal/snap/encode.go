@@ -21,49 +21,49 @@ const (
 	stageEnded
 )
 
-// portionBytes is how much an Encoder gathers before it writes.
+// portionBytes is how many bytes an Encoder gathers before it writes.
 const portionBytes = 128 << 10
 
-// errOrder is the error of a call that the format has no place for.
+// errOrder is the error of a call that is out of order in the format.
 var errOrder = errors.New("snapshot written out of order")
 
-// Encoder writes the stream of one snapshot: Begin, then as many Sessions and
-// ACLs as announced, then Nodes, parents first, then End. Its errors stay: it
-// is enough to look at that of End. One goroutine uses it.
+// Encoder writes the stream of one snapshot: Begin, then as many Sessions and ACLs as
+// announced, then Nodes, parents first, then End. After an error every call returns it, so it
+// is enough to check that of End. One goroutine uses it.
 type Encoder struct {
 	w       io.Writer
-	bare    bool // for a link: no header, no sections after the znodes
+	bare    bool // for a link: no header, and no sections after the znodes
 	buffer  []byte
 	sum     uint32
-	summed  int // bytes of buffer that sum has
+	summed  int // bytes of buffer that are included in sum
 	written int64
 	stage   stage
-	left    int // sessions or ACLs still announced
+	left    int // announced sessions or ACLs that are still to come
 	acls    int
 	err     error
 }
 
-// NewEncoder writes to w.
+// NewEncoder returns an Encoder that writes to w.
 func NewEncoder(w io.Writer) *Encoder {
 	return &Encoder{w: w, sum: adler.Begin}
 }
 
-// NewStreamEncoder writes to w what one server sends to another after a SNAP:
-// the sessions, the ACL lists and the znodes of a snapshot, with their end mark,
-// but no header, no seals and no further sections. LoadStream reads it.
+// NewStreamEncoder returns an Encoder that writes to w what one server sends to another after a
+// SNAP: the sessions, the ACLs and the znodes of a snapshot, with their end mark, but no
+// header, no seals and no further sections. LoadStream reads it.
 func NewStreamEncoder(w io.Writer) *Encoder {
 	e := NewEncoder(w)
 	e.bare = true
 	return e
 }
 
-// Bytes is how long the stream is so far, before compression.
+// Bytes returns the length of the stream so far, before compression.
 func (e *Encoder) Bytes() int64 { return e.written + int64(len(e.buffer)) }
 
-// Err is the first error, or nil.
+// Err returns the first error, or nil.
 func (e *Encoder) Err() error { return e.err }
 
-// Begin announces how many sessions and ACL lists will come.
+// Begin announces how many sessions and ACLs will come.
 func (e *Encoder) Begin(sessions, acls int) error {
 	if !e.enter(stageStart) {
 		return e.err
@@ -91,7 +91,7 @@ func (e *Encoder) Session(id zk.SessionID, timeoutMs int32) error {
 	return e.err
 }
 
-// ACL writes one ACL list under the id by which znodes name it.
+// ACL writes one ACL with the id by which znodes refer to it.
 func (e *Encoder) ACL(id int64, entries []zk.ACL) error {
 	if !e.enter(stageACLs) {
 		return e.err
@@ -108,7 +108,7 @@ func (e *Encoder) ACL(id int64, entries []zk.ACL) error {
 	return e.err
 }
 
-// advance enters the stages for which nothing is announced.
+// advance skips the stages for which nothing is announced.
 func (e *Encoder) advance() {
 	if e.stage == stageSessions && e.left == 0 {
 		e.int32(int32(e.acls))
@@ -119,8 +119,8 @@ func (e *Encoder) advance() {
 	}
 }
 
-// Node writes one znode. The root's path is empty. Nil data is null, which is
-// not the same as none. ACL -1 stands for everybody, everything.
+// Node writes one znode. The root's path is empty. Nil data is null, which differs from empty
+// data. ACL -1 means that everybody may do everything.
 func (e *Encoder) Node(path string, data []byte, acl int64, stat *zk.StatPersisted) error {
 	if !e.enter(stageNodes) {
 		return e.err
@@ -144,10 +144,10 @@ func (e *Encoder) Node(path string, data []byte, acl int64, stat *zk.StatPersist
 	return e.err
 }
 
-// End closes the stream with all sections: the znodes' seal, the digest that
-// the tree had at digestZxid, and the last zxid applied. An unknown digest has
-// version 0 and is written as ZooKeeper writes it: zxid 0, value 0. A stream for
-// a link has no place for any of it, and ends with the end mark.
+// End closes the stream with all sections: the znodes' seal, the digest that the tree had at
+// digestZxid, and the last zxid applied. An unknown digest has version 0 and is written as
+// ZooKeeper writes it: zxid 0, value 0. A stream for a link has no place for any of these, and
+// ends with the end mark.
 func (e *Encoder) End(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) error {
 	if !e.enter(stageNodes) {
 		return e.err
@@ -164,7 +164,7 @@ func (e *Encoder) End(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) error 
 	return e.err
 }
 
-// sections writes what stands after the znodes of a file.
+// sections writes what follows the znodes in a file.
 func (e *Encoder) sections(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) {
 	e.seal()
 	e.int64(int64(digestZxid))
@@ -175,7 +175,7 @@ func (e *Encoder) sections(digestZxid zk.Zxid, digest zk.Digest, last zk.Zxid) {
 	e.seal()
 }
 
-// enter checks that a call belongs into the stage that was reached.
+// enter checks that a call belongs to the current stage.
 func (e *Encoder) enter(s stage) bool {
 	if e.err == nil && e.stage != s {
 		e.err = fmt.Errorf("%w: in stage %d a call for stage %d", errOrder, e.stage, s)
@@ -191,10 +191,10 @@ func (e *Encoder) text(s string) {
 	e.buffer = append(e.buffer, s...)
 }
 
-// Sum returns the Adler-32 of what was written, after End: that of Info.
+// Sum returns the Adler-32 of what was written, after End: the same as Info.Sum.
 func (e *Encoder) Sum() uint32 { return e.sum }
 
-// seal writes the checksum of everything before it, earlier seals included.
+// seal writes the checksum of everything before it, including earlier seals.
 func (e *Encoder) seal() {
 	e.digest()
 	e.int64(int64(e.sum))

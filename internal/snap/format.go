@@ -1,10 +1,9 @@
-// Package snap writes and loads ZooKeeper's snapshot files: the sessions, the
-// ACL lists and all znodes at about one zxid.
+// Package snap writes and loads ZooKeeper's snapshot files: the sessions, the ACLs and all
+// znodes at approximately one zxid.
 //
-// In go values, one call each, in the order of the format; out come the same
-// values through a Sink. A snapshot may be fuzzy: taken while transactions went
-// on, it misses nothing at or below the zxid in its name and may hold any later
-// change.
+// An Encoder takes values, one call each, in the order of the format; a load passes the same
+// values to a Sink. A snapshot may be fuzzy: if it was taken while transactions went on, it has
+// every change at or below the zxid in its name and may have any later change.
 //
 // What always holds, by number, so that code and tests can name it:
 //
@@ -13,14 +12,14 @@
 //	         name.
 //	snap-P2  A load succeeds only when every length fits, every seal is right
 //	         and not a byte is left over. Before that nothing of it may be used.
-//	snap-P3  Which sections stand after the znodes is decided by what is left of
-//	         the file, never by an option: servers with other options share
+//	snap-P3  What is left of the file after the znodes decides which sections it
+//	         has, never an option: servers with different options share
 //	         directories.
 //	snap-P4  A load takes memory for one znode at a time, within the limit of a
 //	         buffer, or for four parts of small ones, whatever the file claims.
 //
-// The package knows nothing of the tree; it starts no goroutine but by what it is given, and
-// reads no clock.
+// The package knows nothing about the tree. It starts no goroutine except through a function
+// that it is given, and reads no clock.
 package snap
 
 import (
@@ -43,7 +42,7 @@ import (
 //	digest    int64 zxid, int32 version, int64 digest, seal            since 3.6
 //	last      int64 zxid, seal                                         since 3.9
 //
-// Between servers go only sessions, acls and znodes.
+// Servers send each other only sessions, acls and znodes.
 const (
 	magic            = 0x5a4b534e
 	version          = 2
@@ -61,8 +60,8 @@ const (
 	bufferBytesLimit = 0xfffff + 0xfffff // jute.maxbuffer and its extra size
 )
 
-// Compression is how the stream of a snapshot is packed; the end of the file's
-// name tells.
+// Compression is how the stream of a snapshot is compressed; the end of the file's name says
+// which one it is.
 type Compression string
 
 // The compressions of ZooKeeper 3.6 and later, by the value of
@@ -83,7 +82,7 @@ type File struct {
 	Compression Compression
 }
 
-// Name is the file name of a snapshot of zxid.
+// Name returns the file name of a snapshot of zxid.
 func Name(zxid zk.Zxid, c Compression) string {
 	name := namePrefix + strconv.FormatUint(uint64(zxid), 16)
 	if c != Plain {
@@ -108,8 +107,8 @@ func ParseName(name string) (File, bool) {
 	return File{Name: name, Zxid: zk.Zxid(zxid), Compression: c}, true
 }
 
-// Files lists the snapshots in dir, newest first; of several with one zxid the
-// plain one comes first. Other files are ignored.
+// Files lists the snapshots in dir, newest first; of several with one zxid the uncompressed one
+// comes first. Other files are ignored.
 func Files(fsys vfs.FS, dir string) ([]File, error) {
 	names, err := fsys.List(dir)
 	if err != nil {
@@ -130,5 +129,5 @@ func Files(fsys vfs.FS, dir string) ([]File, error) {
 	return files, nil
 }
 
-// IsTemp reports whether a name is one that an unfinished Writer leaves.
+// IsTemp reports whether a name is that of a file left by an unfinished Writer.
 func IsTemp(name string) bool { return strings.HasPrefix(name, tempPrefix+namePrefix) }

@@ -10,33 +10,36 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Sink takes what a snapshot holds, in the order of the file. Until the load
-// has returned without an error, nothing of it may be used (snap-P2). An error of
-// the Sink ends the load.
+// Sink receives the content of a snapshot, in the order of the file. Until the load has
+// returned without an error, nothing of it may be used (snap-P2). An error of the Sink ends the
+// load.
 type Sink interface {
 	Session(id zk.SessionID, timeoutMs int32) error
-	// ACL takes a list that the Sink may keep.
+	// ACL receives an ACL, which the Sink may keep.
 	ACL(id int64, entries []zk.ACL) error
-	// Node takes a znode. Path and data are valid only during the call: they
-	// alias the read buffer. Data is nil when it is null.
+	// Node receives a znode. Path and data are valid only during the call: they alias the read
+	// buffer. Data is nil when it is null.
 	Node(path string, data []byte, acl int64, stat zk.StatPersisted) error
 }
 
-// Preparer is a Sink that is told what comes, in a large file that is read beside.
+// Preparer is a Sink that is told in advance what comes, in a large file that is read on
+// another goroutine.
 type Preparer interface {
 	Sink
 	expecter
-	// Prepare tells the paths of some znodes that come next. They are valid only during the call.
+	// Prepare receives the paths of some znodes that come next. They are valid only during the
+	// call.
 	Prepare(paths []string)
-	// Sum computes what NodeSummed is given for a znode, of that znode alone. It is called where the
-	// file is read, beside all other calls.
+	// Sum computes, from a znode alone, what NodeSummed is given for it. It is called on the
+	// goroutine that reads the file, concurrently with all other calls.
 	Sum(path string, data []byte, stat *zk.StatPersisted) (body uint32, znode uint64)
-	// NodeSummed is Node with what Sum has returned, and is called in its place.
+	// NodeSummed is Node with the result of Sum, and is called instead of it.
 	NodeSummed(path string, data []byte, acl int64, stat zk.StatPersisted, body uint32, znode uint64) error
 }
 
 type expecter interface {
-	// Expect tells now and then how many znodes come before it tells again: a guess.
+	// Expect is called from time to time with an estimate of how many znodes come before the
+	// next call.
 	Expect(znodes int)
 }
 
@@ -52,35 +55,36 @@ func (Discard) ACL(int64, []zk.ACL) error { return nil }
 // Node implements Sink.
 func (Discard) Node(string, []byte, int64, zk.StatPersisted) error { return nil }
 
-// Info is what a load tells beside what it gave to the Sink.
+// Info is what a load reports in addition to what it passed to the Sink.
 type Info struct {
 	Sessions int   `json:"sessions"`
 	ACLs     int   `json:"acls"`
 	Nodes    int   `json:"znodes"`
 	Bytes    int64 `json:"bytes"` // before compression
 
-	Sum uint32 `json:"-"` // Adler-32 of all of it, before compression
+	Sum uint32 `json:"-"` // Adler-32 of the whole stream, before compression
 
-	DigestZxid zk.Zxid   `json:"digestZxid"` // where the tree had Digest
+	DigestZxid zk.Zxid   `json:"digestZxid"` // the zxid at which the tree had Digest
 	Digest     zk.Digest `json:"digest"`     // version 0: the section is absent (3.5 and older)
-	Last       zk.Zxid   `json:"last"`       // last zxid applied when the writer ended; -1: absent (3.8 and older)
+	Last       zk.Zxid   `json:"last"`       // last zxid applied when the writer finished; -1: absent (3.8 and older)
 }
 
 // Options of a load.
 type Options struct {
 	BufferBytesMax int // longest path or data accepted; 0: ZooKeeper's default limit
 
-	// Beside runs a function on a goroutine of its own. A large file is read and verified there,
-	// while the caller's goroutine gives the Sink what has come; nil has one do both.
+	// Beside runs a function on a goroutine of its own. A large file is read and verified
+	// there, while the caller's goroutine passes the content to the Sink. With nil one
+	// goroutine does both.
 	Beside func(func())
 }
 
-// lengthMax is more than any setting of ZooKeeper allows a path or data to have.
+// lengthMax is more than any setting of ZooKeeper allows for a path or data.
 const lengthMax = 1 << 30
 
-// LoadFile loads a snapshot, verifying all of it. A vfs.Corruption reports a
-// damaged file, a vfs.TooLong of one that is whole and has more in one piece than
-// the options allow, any other error of the disk or the Sink.
+// LoadFile loads a snapshot and verifies all of it. A vfs.Corruption reports a damaged file,
+// and a vfs.TooLong a whole file with a path or data longer than the options allow. Any other
+// error is that of the disk or the Sink.
 func LoadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (Info, error) {
 	info, err := loadFile(fsys, dir, file, options, sink)
 	if vfs.IsTooLong(err) {
@@ -116,32 +120,31 @@ func loadFile(fsys vfs.FS, dir string, file File, options Options, sink Sink) (I
 	return d.load()
 }
 
-// Load loads a plain stream, for example one that came over the network. The
-// name stands in errors.
+// Load loads an uncompressed stream, for example one that came over the network. The name is
+// used in errors.
 func Load(r io.Reader, name string, options Options, sink Sink) (Info, error) {
 	disk := &diskReader{r: r}
 	d := &decoder{name: name, r: disk, disk: disk, max: options.BufferBytesMax, sink: sink}
 	info, err := d.load()
 	var long *vfs.TooLong
-	if errors.As(err, &long) { // whether it is whole cannot be seen without reading it again
+	if errors.As(err, &long) { // only reading the stream again would show whether it is whole
 		return Info{}, d.corrupt(long.Offset, "a length", fmt.Sprint(long.Bytes))
 	}
 	return info, err
 }
 
-// LoadStream loads what an Encoder for a stream wrote, and reads not a byte after it:
-// other things follow on the same link. It asks r for a few bytes at a time, so
-// r should have a buffer. Nothing guards the content but its lengths; of Info it
-// fills in the counts. The name stands in errors: a vfs.Corruption reports a
-// stream that is none, any other error is that of r, where an end is
-// io.ErrUnexpectedEOF, or of the Sink.
+// LoadStream loads what NewStreamEncoder's Encoder wrote, and reads not a byte after it: other
+// data follows on the same link. It asks r for a few bytes at a time, so r should have a
+// buffer. Nothing protects the content but its lengths. In Info only the counts are set. The
+// name is used in errors. A vfs.Corruption reports an invalid stream; any other error is that
+// of r, where an end is io.ErrUnexpectedEOF, or that of the Sink.
 func LoadStream(r io.Reader, name string, options Options, sink Sink) (Info, error) {
 	link := &diskReader{r: wholeReader{r}}
 	d := &decoder{name: name, r: link, disk: link, max: options.BufferBytesMax, sink: sink, bare: true}
 	return d.load()
 }
 
-// wholeReader reads from what must not end yet.
+// wholeReader reads from a reader that must not end yet.
 type wholeReader struct{ r io.Reader }
 
 func (w wholeReader) Read(p []byte) (int, error) {
@@ -149,13 +152,13 @@ func (w wholeReader) Read(p []byte) (int, error) {
 	return n, unexpected(err)
 }
 
-// Verify loads a snapshot to nowhere.
+// Verify loads a snapshot without using its content.
 func Verify(fsys vfs.FS, dir string, file File, options Options) (Info, error) {
 	return LoadFile(fsys, dir, file, options, Discard{})
 }
 
-// diskReader remembers the error of what it reads from, to tell a disk that
-// cannot be read from a stream that cannot be unpacked.
+// diskReader remembers the error of the reader below it, to distinguish a disk that cannot be
+// read from a stream that cannot be unpacked.
 type diskReader struct {
 	r   io.Reader
 	err error

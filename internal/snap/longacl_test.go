@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A whole snapshot with a longer list than fits in the length that is allowed now is too
-// long, as one with a long path or long data is: jute.maxbuffer was larger. It is no damage.
+// A whole snapshot with a longer list than the configured length allows now is too long, like
+// one with a long path or long data: jute.maxbuffer was larger. It is not damaged.
 func TestListThatIsTooLongIsNoDamage(t *testing.T) {
 	disk := vfs.NewMem()
 	must := func(err error) {

@@ -179,8 +179,8 @@ func TestLargeSnapshotsPassTheWindows(t *testing.T) {
 	}
 }
 
-// ZooKeeper 3.5 ends after the first seal, 3.6 to 3.8 after the digest; a
-// server without digests leaves only that section out.
+// ZooKeeper 3.5 ends after the first seal, 3.6 to 3.8 after the digest. A server without
+// digests omits only that section.
 func TestSectionsAreToldByTheirLength(t *testing.T) {
 	whole := stream(t)
 	body := whole[:len(whole)-tailBytesMax]
@@ -233,8 +233,8 @@ func TestEveryChangedByteIsCorrupt(t *testing.T) {
 	}
 }
 
-// A length counts as far as bytes come: a gigabyte that somebody has written into a
-// small file takes no gigabyte.
+// A length counts only as far as bytes arrive: a gigabyte that somebody has written into a
+// small file takes no gigabyte of memory.
 func TestMemoryGrowsWithWhatComes(t *testing.T) {
 	p := stream(t)
 	at := bytes.Index(p, []byte("\x00\x00\x01\x90datadata"))
@@ -320,8 +320,8 @@ func TestEncoderRefusesTheWrongOrder(t *testing.T) {
 	}
 }
 
-// A long snapshot is made durable portion by portion: the last sync is as short as the
-// others, so that those of the log do not wait for it.
+// A long snapshot is made durable portion by portion: the last sync is as short as the others,
+// so that the syncs of the log do not wait for it.
 func TestALongSnapshotIsSyncedInPortions(t *testing.T) {
 	var unsynced, most int64
 	w, err := Create(&vfs.Faulty{Disk: newDisk(t), Before: func(op vfs.Op) error {
@@ -420,7 +420,7 @@ func TestNamesOfOtherFilesAreIgnored(t *testing.T) {
 	}
 }
 
-// bareStream is what goes between servers.
+// bareStream is the stream that servers send to each other.
 func bareStream(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer

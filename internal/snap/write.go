@@ -10,9 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Writer writes one snapshot file. It is an Encoder that ends with Commit or
-// Abort. One goroutine uses it; several Writers of different zxids may be at
-// work in one directory.
+// Writer writes one snapshot file. It is an Encoder that ends with Commit or Abort. One
+// goroutine uses it; several Writers of different zxids may work in one directory.
 type Writer struct {
 	*Encoder
 	fs     vfs.FS
@@ -25,8 +24,8 @@ type Writer struct {
 	appeared bool
 }
 
-// Create begins the snapshot of zxid in dir, under a temporary name that other
-// servers ignore. Two calls for one directory must not run at once.
+// Create begins the snapshot of zxid in dir, under a temporary name that other servers ignore.
+// Two calls for one directory must not run at the same time.
 func Create(fsys vfs.FS, dir string, zxid zk.Zxid, c Compression) (*Writer, error) {
 	name := Name(zxid, c)
 	w := &Writer{fs: fsys, dir: dir, name: name}
@@ -43,8 +42,8 @@ func Create(fsys vfs.FS, dir string, zxid zk.Zxid, c Compression) (*Writer, erro
 	return w, nil
 }
 
-// createTemp creates a file that no other Writer has: a leader's state may be saved
-// while a periodic snapshot of the same zxid is written.
+// createTemp creates a file that no other Writer uses: a leader's state may be saved while a
+// periodic snapshot of the same zxid is written.
 func (w *Writer) createTemp() (vfs.Stream, error) {
 	for temp := filepath.Join(w.dir, tempPrefix+w.name); ; temp += "+" {
 		if taken, err := vfs.Exists(w.fs, temp); err != nil {
@@ -56,15 +55,15 @@ func (w *Writer) createTemp() (vfs.Stream, error) {
 	}
 }
 
-// Name is the file's final name, without the directory.
+// Name returns the file's final name, without the directory.
 func (w *Writer) Name() string { return w.name }
 
-// Finish makes what was written durable, under its temporary name. Call it after
-// End, or leave it to Commit. On any error the file is removed; on a full disk
-// that is vfs.ErrNoSpace and the snapshot may be tried again later.
+// Finish makes what was written durable, under its temporary name. Call it after End, or leave
+// it to Commit. On any error the file is removed. On a full disk the error is vfs.ErrNoSpace,
+// and the snapshot may be tried again later.
 func (w *Writer) Finish() error { return w.or(w.finish()) }
 
-// Commit finishes the snapshot and gives it its name. Errors are as of Finish.
+// Commit finishes the snapshot and gives it its name. Errors are those of Finish.
 func (w *Writer) Commit() error {
 	if err := w.Finish(); err != nil {
 		return err
@@ -102,7 +101,7 @@ func (w *Writer) finish() error {
 	return err
 }
 
-// appear gives the finished file its name.
+// appear gives the finished file its final name.
 func (w *Writer) appear() error {
 	invariant.Check(w.stage == stageEnded && w.file == nil, "snap: a file gets its name before it is on disk (snap-P1)")
 	if err := w.fs.Rename(w.temp, filepath.Join(w.dir, w.name)); err != nil {
@@ -112,18 +111,18 @@ func (w *Writer) appear() error {
 	return w.fs.SyncDir(w.dir)
 }
 
-// Appeared reports whether the snapshot has its name, for good or until a crash.
+// Appeared reports whether the snapshot has its final name, which a crash may still undo.
 func (w *Writer) Appeared() bool { return w.appeared }
 
-// Abort gives the snapshot up and removes what was written. After a Commit
-// that succeeded it does nothing.
+// Abort abandons the snapshot and removes what was written. After a successful Commit it does
+// nothing.
 func (w *Writer) Abort() {
 	if w.file != nil {
 		_ = w.file.Close()
 		w.file = nil
 	}
 	if w.temp != "" {
-		_ = w.fs.Remove(w.temp) // what stays is ignored and removed at the next start
+		_ = w.fs.Remove(w.temp) // a file that remains is ignored, and removed at the next start
 		w.temp = ""
 	}
 }

@@ -16,16 +16,16 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 )
 
-// Candidate is a machine with a candidate that is a member of a group as well, over one
-// backend, and has no other after it.
+// Candidate is a machine with one candidate at a time, over one backend. The candidate may
+// also be a member of a group.
 type Candidate struct {
 	Machine int
 	Clock   clock.Clock
 	Elector *election.Elector
 
 	storm   *Storm
-	leave   chan struct{} // of 1: it gives its claim up, and comes back later; its backend stays
-	leaveIn atomic.Int64  // after so many answers it leaves, if that is above zero
+	leave   chan struct{} // capacity 1: it leaves the election and comes back later, with the same backend
+	leaveIn atomic.Int64  // if above zero, it leaves after this many answers
 	vanish  func()        // ends it, and returns when nothing of it is left
 	dead    chan struct{}
 
@@ -33,13 +33,14 @@ type Candidate struct {
 	random *rand.Rand
 }
 
-// Candidate returns a machine that campaigns with Stand.
+// Candidate returns a machine; Stand makes it campaign.
 func (w *Storm) Candidate(machine int) *Candidate {
 	return &Candidate{storm: w, Machine: machine, Clock: bubble.DriftingClock(w.Random), leave: make(chan struct{}, 1), dead: make(chan struct{}),
 		random: rand.New(rand.NewPCG(w.Random.Uint64(), 3))}
 }
 
-// Stand has the candidate campaign over a backend, which is closed when it vanishes.
+// Stand lets the candidate campaign over a backend, which end closes when the candidate
+// vanishes.
 func (c *Candidate) Stand(backend election.Backend, end func() error) error {
 	w := c.storm
 	options := election.Options{ID: fmt.Sprint("c", c.Machine), Lease: w.Lease,
@@ -74,13 +75,13 @@ func (c *Candidate) Stand(backend election.Backend, end func() error) error {
 	return nil
 }
 
-// judged is a backend whose releases are noted (storm-S8).
+// judged is a backend that records the releases (storm-S8).
 type judged struct {
 	election.Backend
 	storm *Storm
 }
 
-// Release notes the claim when it is released.
+// Release records the claim once it is released.
 func (j judged) Release(ctx context.Context, grant election.Grant) error {
 	err := j.Backend.Release(ctx, grant)
 	if err == nil {
@@ -91,12 +92,13 @@ func (j judged) Release(ctx context.Context, grant election.Grant) error {
 	return err
 }
 
-// Nominate is that of the backend.
+// Nominate calls the backend's.
 func (j judged) Nominate(ctx context.Context, grant election.Grant, id string) error {
 	return j.Backend.(election.Nominator).Nominate(ctx, grant, id)
 }
 
-// Stands is to be told of the claims, by their nonces, that a store has after a request.
+// Stands must be called after a request, with the nonces of the claims that the store then
+// has.
 func (w *Storm) Stands(nonces ...string) {
 	w.mu.Lock()
 	found := slices.IndexFunc(nonces, func(nonce string) bool { return w.ended[nonce] })
@@ -106,7 +108,8 @@ func (w *Storm) Stands(nonces ...string) {
 	}
 }
 
-// unlessGone is the function of an Elector that is told to end with a context (storm-S3).
+// unlessGone returns a function for an Elector that must not be called after the context
+// has ended (storm-S3).
 func (c *Candidate) unlessGone(here context.Context, lead func(context.Context, election.Leadership) error) func(context.Context, election.Leadership) error {
 	var left atomic.Pointer[time.Time]
 	context.AfterFunc(here, func() {
@@ -121,14 +124,14 @@ func (c *Candidate) unlessGone(here context.Context, lead func(context.Context, 
 	}
 }
 
-// join is a member of the group until it is to be away.
+// join takes part in the group until the candidate is to be away.
 func (c *Candidate) join(backend election.Backend, options election.Options, here, life context.Context) error {
 	member, err := partition.New(backend, Group, partition.Options{Partitions: Partitions,
 		MembersMax: 2 * Candidates, MaxMoves: 2, Election: options})
 	if err != nil {
 		return err
 	}
-	if c.awhile(2) == 0 { // it hands over what it has, before it is away
+	if c.awhile(2) == 0 { // it hands over its partitions before it is away
 		defer context.AfterFunc(here, member.Leave)()
 		here = life
 	}
@@ -137,14 +140,15 @@ func (c *Candidate) join(backend election.Backend, options election.Options, her
 	})
 }
 
-// awhile is some time below the limit.
+// awhile returns a random time below the limit.
 func (c *Candidate) awhile(limit time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Duration(c.random.Int64N(int64(limit)))
 }
 
-// campaign runs something, but for the times that it is away, until its life ends.
+// campaign calls run again and again, with breaks in which the candidate is away, until its
+// life ends.
 func (c *Candidate) campaign(life context.Context, away time.Duration, run func(here, life context.Context) error) error {
 	for {
 		here, leave := context.WithCancel(life)
@@ -171,33 +175,34 @@ func (c *Candidate) campaign(life context.Context, away time.Duration, run func(
 	}
 }
 
-// Leave has a candidate give its claim up for a while, over a backend that stays.
+// Leave makes a candidate leave for a while and keep its backend.
 func (c *Candidate) Leave() {
 	c.storm.Say("%s leaves for a while", c.Elector.ID())
 	select {
 	case c.leave <- struct{}{}:
-	default: // it is away
+	default: // it is already away
 	}
 }
 
-// Answered is to be called with each answer of the store, for a candidate that leaves after one.
+// Answered must be called with each answer of the store, so that a candidate can leave
+// after one.
 func (c *Candidate) Answered() {
 	if c.leaveIn.Add(-1) == 0 {
 		c.Leave()
 	}
 }
 
-// Vanish ends one of those that run.
+// Vanish ends a running candidate.
 func (w *Storm) Vanish(c *Candidate) {
 	w.Say("%s vanishes", c.Elector.ID())
 	w.Running = slices.DeleteFunc(w.Running, func(other *Candidate) bool { return other == c })
 	w.Gone.Go(c.vanish)
 }
 
-// Any is one of those that run.
+// Any returns a running candidate.
 func (w *Storm) Any() *Candidate { return w.Running[w.Random.IntN(len(w.Running))] }
 
-// Leader is who leads by what it itself goes by, nil for nobody.
+// Leader returns the candidate that leads by its own account; nil for none.
 func (w *Storm) Leader() *Candidate {
 	for _, c := range w.Running {
 		if c.Elector.IsLeader() {
@@ -207,7 +212,7 @@ func (w *Storm) Leader() *Candidate {
 	return nil
 }
 
-// LeaderOrAny is the leader, but for one time in so many.
+// LeaderOrAny returns the leader, or in one of oneIn cases any candidate.
 func (w *Storm) LeaderOrAny(oneIn int) *Candidate {
 	leader, other := w.Leader(), w.Any()
 	if leader == nil || w.Random.IntN(oneIn) == 0 {
@@ -216,7 +221,7 @@ func (w *Storm) LeaderOrAny(oneIn int) *Candidate {
 	return leader
 }
 
-// Operate asks for a hand-over, from the machine of a candidate.
+// Operate requests a hand-over, from the machine of a candidate.
 func (w *Storm) Operate() {
 	from, to := w.LeaderOrAny(2), w.Any()
 	resign := w.Random.IntN(2) == 0
@@ -230,7 +235,7 @@ func (w *Storm) Operate() {
 			_ = from.Elector.TransferTo(ctx, to.Elector.ID())
 		}
 	})
-	for _, c := range w.Running { // perhaps in the middle of what the hand-over has it do
+	for _, c := range w.Running { // perhaps in the middle of the hand-over
 		if w.Random.IntN(3) == 0 {
 			c.leaveIn.Store(1 + w.Random.Int64N(16))
 		}

@@ -11,14 +11,14 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// span is a leadership.
+// span is one leadership.
 type span struct {
 	of, who  string
 	token    election.Token
 	from, to time.Time // to is zero while it lasts
 }
 
-// lead leads for a while, or to the very last moment.
+// lead returns a function that leads for a while, or to the very last moment of its lease.
 func (w *Storm) lead(c *Candidate, of string) func(context.Context, election.Leadership) error {
 	return func(ctx context.Context, lead election.Leadership) error {
 		s := w.begin(of, lead)
@@ -28,7 +28,7 @@ func (w *Storm) lead(c *Candidate, of string) func(context.Context, election.Lea
 		for ctx.Err() == nil {
 			select {
 			case <-enough.C:
-				if of == Election || !w.Quiet.Load() { // else the group stays as it is
+				if of == Election || !w.Quiet.Load() { // else the group must not change
 					return nil
 				}
 			case <-c.dead:
@@ -82,7 +82,7 @@ func (w *Storm) over(s *span) {
 	w.Say("%s leads %s no more", s.who, s.of)
 }
 
-// Judge looks at all leaderships once they are over.
+// Judge checks all leaderships after their end.
 func (w *Storm) Judge() {
 	slices.SortStableFunc(w.spans, func(a, b *span) int { return cmp.Or(cmp.Compare(a.of, b.of), a.from.Compare(b.from)) })
 	for i, after := range w.spans {
@@ -96,7 +96,7 @@ func (w *Storm) Judge() {
 	w.judgeHistory()
 }
 
-// judgeHistory compares the history with what was led (storm-S6).
+// judgeHistory compares the history with the actual leaderships (storm-S6).
 func (w *Storm) judgeHistory() {
 	operator, ok := w.Observer.(election.Operator)
 	if !ok {
@@ -120,7 +120,7 @@ func (w *Storm) judgeHistory() {
 	}
 }
 
-// gap is the longest time since an instant in which nobody led. At that instant somebody did.
+// gap returns the longest time without a leader after an instant at which somebody led.
 func (w *Storm) gap(since time.Time) (longest time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,7 +165,7 @@ func (w *Storm) isShown(leads *span) bool {
 	return false
 }
 
-// present returns who leads, nil for nobody, and who owns what.
+// present returns the current leadership, nil for none, and the partitions of each owner.
 func (w *Storm) present() (leads *span, owned map[string][]string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,7 +182,7 @@ func (w *Storm) present() (leads *span, owned map[string][]string) {
 	return leads, owned
 }
 
-// state is who does what at present.
+// state describes who does what now.
 func (w *Storm) state() string {
 	leads, owned := w.present()
 	text := "nobody leads"

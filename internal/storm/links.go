@@ -8,23 +8,24 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 )
 
-// Links are the ways of candidates to a store in memory.
+// Links are the connections of candidates to a store in memory.
 type Links struct {
 	*Storm
 	links map[*Candidate]*bubble.Link
 	open  func(*Candidate, *bubble.Link) (election.Backend, func() error)
-	last  int // machine of the newest candidate
+	last  int // the machine of the newest candidate
 }
 
-// Leased is a storm with a lease of some times the usual one, and of four of these to be well again.
+// Leased returns a storm whose lease is the usual one times a factor. After faults it must
+// be well again within four such leases.
 func (w *Storm) Leased(times time.Duration) *Storm {
 	w.Lease *= times
 	w.Well = 4 * w.Lease
 	return w
 }
 
-// Linked has candidates campaign over links, each with a backend of its own. They make no more
-// requests in a lease than the first number when all is well, than the second one as a group.
+// Linked lets candidates campaign over links, each with a backend of its own. When all is
+// well they may make alone requests in a lease, or grouped requests as members of a group.
 func (w *Storm) Linked(alone, grouped int, open func(*Candidate, *bubble.Link) (election.Backend, func() error)) *Links {
 	l := &Links{Storm: w, links: make(map[*Candidate]*bubble.Link), open: open}
 	w.Requests, w.RequestsMax = l.requests, alone
@@ -34,7 +35,7 @@ func (w *Storm) Linked(alone, grouped int, open func(*Candidate, *bubble.Link) (
 	return l
 }
 
-// requests is how many all links have seen.
+// requests returns the number of requests on all links.
 func (l *Links) requests() (all int) {
 	for _, link := range l.links {
 		all += link.Requests()
@@ -42,18 +43,18 @@ func (l *Links) requests() (all int) {
 	return all
 }
 
-// Rage breaks and heals links so many times, has the store go away for a while, which may do
-// something when it comes back, and ends all when all is whole.
+// Rage breaks and heals links the given number of times. Once it takes the store away for a
+// while; back is called when the store comes back. In the end everything works again.
 func (l *Links) Rage(faults int, back func()) {
 	l.whole()
 	l.Storm.Rage(faults, func() { l.fault(back) }, l.whole, func() bool { return true })
 	l.Quiet.Store(true)
 	l.whole()
 	l.End()
-	time.Sleep(10 * l.Lease) // what is late arrives, and its leases run out
+	time.Sleep(10 * l.Lease) // late messages arrive, and the leases that they have made run out
 }
 
-// whole heals everything.
+// whole repairs everything.
 func (l *Links) whole() {
 	for _, link := range l.links {
 		link.Heal()
@@ -75,7 +76,7 @@ func (l *Links) stand() {
 	}
 }
 
-// fault breaks something, or heals.
+// fault breaks something, or repairs it.
 func (l *Links) fault(back func()) {
 	some := func() time.Duration { return time.Duration(l.Random.Float64() * 3 * float64(l.Lease)) }
 	switch l.Random.IntN(12) {

@@ -1,22 +1,24 @@
-// Package storm is for tests on the virtual time of a bubble of testing/synctest: candidates that
-// campaign while a test breaks what they rest on, and a judge of what they did.
+// Package storm tests elections on the virtual time of a bubble of testing/synctest:
+// candidates campaign while a test breaks what they depend on, and a judge checks what they
+// did.
 //
-// In go a backend for each candidate and the faults, out comes what was wrong. Every leadership is
-// held to the last moment of its lease. Judged is:
+// A test supplies a backend for each candidate and the faults; the storm reports what went
+// wrong. Every leadership may last to the last moment of its lease. The judge checks:
 //
-//	storm-S1  No two candidates lead at one time, and tokens grow.
+//	storm-S1  No two candidates lead at the same time, and tokens grow.
 //	storm-S2  No store takes a leadership from a candidate before its lease is over.
-//	storm-S3  Nobody is elected who has left.
-//	storm-S4  When all is whole again somebody leads within Well, and the store shows that one.
-//	storm-S5  Of a group each partition has an owner by then, no member has two more than another,
+//	storm-S3  No candidate is elected after it has left.
+//	storm-S4  When everything works again, somebody leads within Well, and the store shows that
+//	          leader.
+//	storm-S5  In a group, each partition has an owner by then, no member has two more than another,
 //	          and no member has ended by itself.
-//	storm-S6  The history has the leaderships in their order, each with its leader.
-//	storm-S7  When all is well no more requests are made in a lease than are to be, and a leader
-//	          that ends is followed within half a lease.
-//	storm-S8  What was released does not stand in the store any more, also not by a request that
-//	          comes late, as far as the store says what stands there (Stands).
+//	storm-S6  The history has the leaderships in order, each with its leader.
+//	storm-S7  When all is well, no more requests are made in a lease than allowed, and a leader
+//	          that ends is succeeded within half a lease.
+//	storm-S8  What was released is no longer in the store, and a late request does not put it
+//	          back; this is checked if the store reports what it has (Stands).
 //
-// It breaks nothing by itself, and knows no store.
+// The package breaks nothing by itself, and knows no store.
 package storm
 
 import (
@@ -29,36 +31,36 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// What every storm is about.
+// Used by every storm.
 const (
-	Candidates = 4 // at a time
+	Candidates = 4 // at the same time
 	Election   = "storm"
 	Group      = "group"
 	Partitions = 5
 )
 
-// Storm is candidates, and what they did.
+// Storm is a set of candidates and a record of what they did.
 type Storm struct {
 	Story
 	Lease   time.Duration
-	Grouped bool          // the candidates are members of a group as well
-	Well    time.Duration // until somebody leads again, and partitions are shared
-	Random  *rand.Rand    // of the goroutine that breaks
+	Grouped bool          // the candidates are also members of a group
+	Well    time.Duration // time until somebody must lead again and partitions must be shared
+	Random  *rand.Rand    // for the goroutine that breaks things
 	Running []*Candidate
-	Quiet   atomic.Bool    // all is whole, for a while
-	Gone    sync.WaitGroup // candidates that have vanished, and what operators do
+	Quiet   atomic.Bool    // everything works, for a while
+	Gone    sync.WaitGroup // candidates that have vanished, and operators' requests
 
-	// Observer, if not nil, is a backend over a way to the store on which nothing is lost, which
-	// nobody campaigns with.
+	// Observer, if not nil, is a backend with a connection to the store on which nothing is
+	// lost. No candidate campaigns on it.
 	Observer election.Backend
 
-	// Requests, if not nil, is how many requests all candidates have made so far, and RequestsMax how
-	// many they may make in a lease when all is well.
+	// Requests, if not nil, returns how many requests all candidates have made so far;
+	// RequestsMax is how many they may make in a lease when all is well.
 	Requests    func() int
 	RequestsMax int
 
 	slowest time.Duration
-	busiest int // requests in a lease
+	busiest int // most requests in a lease
 
 	mu      sync.Mutex
 	spans   []*span
@@ -74,7 +76,7 @@ func New(seed uint64, grouped bool) *Storm {
 	return w
 }
 
-// Sum says how much a storm has shown.
+// Sum describes how much a storm has tested.
 func (w *Storm) Sum() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +84,8 @@ func (w *Storm) Sum() string {
 		w.Lease, len(w.spans), time.Since(w.Began).Round(time.Second), w.expired, w.slowest, w.busiest)
 }
 
-// Rage breaks and heals so many times, and looks now and then whether all is well.
+// Rage breaks and heals the given number of times, and checks now and then that all is
+// well.
 func (w *Storm) Rage(faults int, fault, heal func(), isWhole func() bool) {
 	for i := range faults {
 		fault()
@@ -116,13 +119,13 @@ func (w *Storm) calm(heal func(), isWhole func() bool) {
 	w.idle()
 }
 
-// idle looks at what is done while all is well (storm-S7).
+// idle checks what happens while all is well (storm-S7).
 func (w *Storm) idle() {
 	if w.Requests == nil {
 		return
 	}
 	const leases = 3
-	time.Sleep((leases + 1) * w.Lease) // all are there again, and what was late has arrived
+	time.Sleep((leases + 1) * w.Lease) // all candidates are back, and late messages have arrived
 	began, before := time.Now(), w.Requests()
 	time.Sleep(leases * w.Lease)
 	if gap := w.gap(began); gap > w.Lease/2 {

@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// Story is what happens in a storm, and what is wrong. Its methods may be called at any time.
+// Story is a record of what happens in a storm and of what is wrong. Its methods may be
+// called at any time.
 type Story struct {
-	Began time.Time // in the time of the bubble
+	Began time.Time // in the bubble's time
 
 	mu   sync.Mutex
 	said []string
 	why  string
 }
 
-// Say notes what happens.
+// Say records what happens.
 func (s *Story) Say(format string, args ...any) {
 	line := fmt.Sprintf("%9.3f ", time.Since(s.Began).Seconds()) + fmt.Sprintf(format, args...)
 	s.mu.Lock()
@@ -27,7 +28,7 @@ func (s *Story) Say(format string, args ...any) {
 	}
 }
 
-// Breach notes what is wrong.
+// Breach records what is wrong.
 func (s *Story) Breach(format string, args ...any) {
 	s.Say("BREACH "+format, args...)
 	s.mu.Lock()
@@ -37,14 +38,14 @@ func (s *Story) Breach(format string, args ...any) {
 	}
 }
 
-// Why is what was wrong first, empty for nothing.
+// Why returns the first breach; empty for none.
 func (s *Story) Why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.why
 }
 
-// Said is what has happened last.
+// Said returns the latest records.
 func (s *Story) Said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

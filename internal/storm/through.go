@@ -14,18 +14,18 @@ var (
 	prints = flag.Bool("print", false, "print what the storms do")
 )
 
-// Prints reports whether storms are to print what they do.
+// Prints reports whether storms should print what they do.
 func Prints() bool { return *prints }
 
-// A Played is a Storm on a store, with all that it breaks.
+// A Played is a Storm with its store and everything that it breaks.
 type Played interface {
-	Play(faults int) // until all is over and judged
+	Play(faults int) // returns when all is over and judged
 	Why() string
 	Said() string
 	Sum() string
 }
 
-// Through goes through storms, each in a bubble of its own: a few, or as many as the flag says.
+// Through plays storms, each in a bubble of its own: a few, or as many as the flag says.
 func Through(t *testing.T, few uint64, begin func(t *testing.T, seed uint64) Played) {
 	if *storms > 0 {
 		few = *storms
@@ -43,7 +43,8 @@ func Through(t *testing.T, few uint64, begin func(t *testing.T, seed uint64) Pla
 	}
 }
 
-// Finds fails the test if no storm of the first seeds finds a bug that was put in.
+// Finds fails the test if no storm of the first seeds finds a bug that was put in on
+// purpose.
 func Finds(t *testing.T, what string, seeds uint64, begin func(t *testing.T, seed uint64) Played) {
 	t.Helper()
 	t.Attr("what", what)

@@ -1,10 +1,10 @@
-// Package tally holds the shapes of what is counted for metrics: how often which whole
-// number was seen, and how often which name.
+// Package tally holds the counters behind metrics: how often each whole number was
+// seen, and how often each name.
 //
-// Numbers and names go in, totals come out. Nothing here is safe for concurrent use, reads
-// a clock or allocates with each number: the owner of the totals locks them, and says in
-// which unit the numbers are. Everything is bounded: a distribution has a fixed size, and
-// names beyond NamesMax, longer than NameBytesMax or not UTF-8 are counted together.
+// Nothing here is safe for concurrent use, reads a clock or allocates for each number: the
+// owner of the totals locks them and defines the unit of the numbers. Everything is
+// bounded: a distribution has a fixed size, and names beyond NamesMax, longer than
+// NameBytesMax or not UTF-8 are counted together.
 package tally
 
 import (
@@ -16,25 +16,26 @@ import (
 	"unicode/utf8"
 )
 
-// Buckets are so many that whole numbers up to 2^40 find one: four for each power of two,
-// so that a bucket's ends differ by a quarter at most. What is larger is in the last one.
+// Buckets is the number of buckets for whole numbers up to 2^40: four for each power of
+// two, so the ends of a bucket differ by a quarter at most. Larger numbers are in the
+// last bucket.
 const Buckets = 4 * 40
 
-// Distribution is how often which whole number was seen, 0 or more. The zero value has seen
-// none.
+// Distribution counts how often each whole number, 0 or more, was seen. The zero value is
+// empty.
 type Distribution struct {
 	Count, Sum int64
 	Buckets    [Buckets]int64
 }
 
-// Note counts n times the number v; a negative one counts as 0 in the buckets.
+// Note counts the number v n times; a negative number counts as 0 in the buckets.
 func (d *Distribution) Note(v int64, n int) {
 	d.Count += int64(n)
 	d.Sum += v * int64(n)
 	d.Buckets[BucketOf(v)] += int64(n)
 }
 
-// Add counts all that another distribution has seen.
+// Add adds the counts of another distribution.
 func (d *Distribution) Add(o *Distribution) {
 	d.Count += o.Count
 	d.Sum += o.Sum
@@ -43,7 +44,7 @@ func (d *Distribution) Add(o *Distribution) {
 	}
 }
 
-// Sub takes away what the same totals were earlier.
+// Sub subtracts an earlier state of the same totals.
 func (d *Distribution) Sub(earlier *Distribution) {
 	d.Count -= earlier.Count
 	d.Sum -= earlier.Sum
@@ -52,8 +53,8 @@ func (d *Distribution) Sub(earlier *Distribution) {
 	}
 }
 
-// Quantile estimates the number below which the share q of them lies: the middle of its
-// bucket. It is NaN where there are none.
+// Quantile estimates the number below which the share q of the numbers is, as the
+// middle of its bucket. It is NaN for an empty distribution.
 func (d *Distribution) Quantile(q float64) float64 {
 	if d.Count == 0 {
 		return math.NaN()
@@ -67,8 +68,8 @@ func (d *Distribution) Quantile(q float64) float64 {
 	return math.NaN()
 }
 
-// Text lists the buckets that are not empty, by their least numbers, as "4:12,1000:3"; "-"
-// is none.
+// Text lists the buckets that are not empty, by their least numbers, such as
+// "4:12,1000:3"; "-" stands for an empty distribution.
 func (d *Distribution) Text() string {
 	var b strings.Builder
 	for i, n := range d.Buckets {
@@ -82,7 +83,7 @@ func (d *Distribution) Text() string {
 	return b.String()[1:]
 }
 
-// ParseDistribution reads what Text has written. The sum is not told, and 0.
+// ParseDistribution parses the result of Text, which has no sum: the sum is 0.
 func ParseDistribution(text string) (Distribution, error) {
 	var d Distribution
 	if text == "-" {
@@ -119,18 +120,20 @@ func BucketStart(bucket int) int64 {
 	return int64(4+bucket%4) << (power - 2)
 }
 
-// NamesMax is how many names are told apart.
+// NamesMax is how many different names are counted.
 const NamesMax = 1000
 
-// NameBytesMax is the longest name that is told apart. Clients choose the names, of znodes
-// that are not there too, and what is counted stays.
+// NameBytesMax is the longest name that is counted on its own. Clients choose the names,
+// even of znodes that do not exist, and counted names are kept for ever.
 const NameBytesMax = 128
 
-// Rest is the name of all those beyond NamesMax, and of those that are not told apart. No
-// first name of a path has a slash.
+// Rest is the name under which all other names are counted: those beyond NamesMax, and
+// those that are too long or not UTF-8. It cannot be the first name of a path, because
+// that has no slash.
 const Rest = "/"
 
-// apart returns the name by which one is counted: as a label of metrics it is UTF-8.
+// apart returns the name under which a name is counted. It must be UTF-8, because it is a label of
+// metrics.
 func apart(name string) string {
 	if len(name) > NameBytesMax || !utf8.ValidString(name) {
 		return Rest
@@ -138,13 +141,13 @@ func apart(name string) string {
 	return name
 }
 
-// Named is how often a name was counted, and the sum of what was counted with it.
+// Named is how often a name was counted, and the sum of the values counted with it.
 type Named struct{ Count, Sum int64 }
 
 // Names counts by name. The zero value is empty.
 type Names struct{ of map[string]*Named }
 
-// Note counts n more of a name, with a sum of theirs. The name is copied when it is new.
+// Note adds count and sum to those of a name. A new name is copied.
 func (n *Names) Note(name string, count, sum int64) {
 	name = apart(name)
 	c := n.of[name]
@@ -163,7 +166,7 @@ func (n *Names) Note(name string, count, sum int64) {
 	c.Sum += sum
 }
 
-// Clone returns a copy that does not change.
+// Clone returns an independent copy.
 func (n *Names) Clone() Names {
 	out := Names{of: make(map[string]*Named, len(n.of))}
 	for name, c := range n.of {
@@ -182,7 +185,7 @@ func (n *Names) All() map[string]Named {
 	return all
 }
 
-// Namespace returns the first name of a path, "" of the root: what ZooKeeper calls its top
+// Namespace returns the first name of a path, "" for the root. ZooKeeper calls it the top
 // namespace. It aliases the path. A name that is too long, or not UTF-8, is Rest.
 func Namespace(path string) string {
 	if path == "" || path[0] != '/' {

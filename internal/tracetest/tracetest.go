@@ -1,10 +1,10 @@
-// Package tracetest plays stories: text files in a test's testdata, each a title
-// and then commands to a machine with what the machine did, which are compared
-// with what it does now.
+// Package tracetest runs stories: text files in a test's testdata. Each has a title,
+// commands to a machine, and the expected output, which is compared with what the machine
+// does now.
 //
-// A story goes in as text and comes out of the package's own player as text; here
-// is only what all packages share: finding the files, comparing, and writing them
-// again with -rewrite. Commit rewritten stories only if you know why they changed.
+// The package under test turns the text of a story into the text with the current output.
+// This package does what all of them share: it finds the files, compares, and rewrites them
+// with -rewrite. Commit rewritten stories only if you know why they changed.
 package tracetest
 
 import (
@@ -17,10 +17,10 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the stories of testdata again")
 
-// Run plays every testdata/*.txt, each as a test of its own name.
+// Run runs every testdata/*.txt, each as a subtest with the file's name.
 func Run(t *testing.T, play func(t *testing.T, story string) string) { RunDir(t, "testdata", play) }
 
-// RunDir plays every *.txt of a directory.
+// RunDir runs every *.txt of a directory.
 func RunDir(t *testing.T, dir string, play func(t *testing.T, story string) string) {
 	names, err := filepath.Glob(dir + "/*.txt")
 	if err != nil || len(names) == 0 {

@@ -9,19 +9,19 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// openACL is the number of the list that lets everybody do everything. It is
-// never stored: snapshots write it as -1.
+// openACL is the number of the ACL that lets everybody do everything. It is never stored:
+// snapshots write it as -1.
 const openACL uint32 = 0
 
-// aclTable stores each distinct list once. Lists are never changed; one that no
-// znode refers to any more is dropped and its number given again, but not while a scan is
-// under way: its reader has the lists of the beginning, and would take the one that had the
-// number then (ZooKeeper's servers do not set it again when they replay a create).
+// aclTable stores each distinct ACL once. ACLs are never changed. An ACL that no znode refers
+// to any more is dropped and its number is used again, but not while a scan is under way. The
+// reader of a scan has the ACLs of its beginning, and would use the ACL that had the number
+// then. (ZooKeeper's servers do not correct it when they replay a create.)
 type aclTable struct {
 	lists  []aclList
 	byKey  map[string]uint32
 	unused []uint32
-	held   []uint32 // dropped during a scan
+	held   []uint32 // numbers dropped during a scan
 }
 
 type aclList struct {
@@ -35,7 +35,7 @@ func (a *aclTable) init() {
 	a.lists = []aclList{{list: acl.New(zk.OpenACL())}}
 }
 
-// add returns the number of the list with these entries, for one more user.
+// add returns the number of the ACL with these entries, for one more user.
 func (a *aclTable) add(entries []zk.ACL) uint32 {
 	if isOpen(entries) {
 		return openACL // never dropped, so its users need no count
@@ -58,7 +58,7 @@ func (a *aclTable) add(entries []zk.ACL) uint32 {
 	return id
 }
 
-// release takes one user away, perhaps during a scan.
+// release removes one user, possibly during a scan.
 func (a *aclTable) release(id uint32, scanned bool) {
 	if id == openACL {
 		return
@@ -76,7 +76,7 @@ func (a *aclTable) release(id uint32, scanned bool) {
 	a.unused = append(a.unused, id)
 }
 
-// unhold lets the numbers be given again that were dropped during scans: all are over.
+// unhold frees the numbers that were dropped during scans, when all scans have ended.
 func (a *aclTable) unhold() {
 	a.unused = append(a.unused, a.held...)
 	a.held = nil
@@ -89,7 +89,7 @@ func isOpen(entries []zk.ACL) bool {
 		entries[0].Scheme == "world" && entries[0].ID == "anyone"
 }
 
-// aclKey is the list's bytes; equal lists have equal keys.
+// aclKey returns the bytes of an ACL; equal ACLs have equal keys.
 func aclKey(entries []zk.ACL) []byte {
 	var b []byte
 	for i := range entries {

@@ -5,35 +5,35 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Change is one thing that happened to a znode and that watches may wait for.
+// Change is something that happened to a znode and that watches may wait for.
 type Change struct {
 	Type zk.EventType
 	Path string
-	ACL  acl.List // whose READ permission decides who may be told
+	ACL  acl.List // its READ permission decides who may be notified
 }
 
-// Applied collects what a transaction did. It is reused from one to the next.
+// Applied collects what a transaction did. It is used again for the next one.
 type Applied struct {
 	Result    zk.Result
 	Changes   []Change
-	OverQuota []string // paths whose quota it has led beyond
+	OverQuota []string // paths whose quota the transaction exceeded
 }
 
-// Apply carries out a transaction. It cannot fail: what does not fit the tree,
-// as in a replay over a fuzzy snapshot, is left out (tree-N2), and the result has
-// the code that says so. Strings and bytes of the transaction are copied.
+// Apply carries out a transaction. It cannot fail: a change that does not fit the tree, as in a
+// replay over a fuzzy snapshot, is left out (tree-N2), and the result has the code that says
+// so. Strings and bytes of the transaction are copied.
 func (t *Tree) Apply(h *zk.TxnHeader, txn *zk.Txn, out *Applied) { t.ApplyKnown(h, txn, &Known{}, out) }
 
-// Known is what a leader has found out when it decided a transaction, so that ApplyKnown need not
-// find it out again. The zero value is nothing.
+// Known is what a leader found out when it decided a transaction, so that ApplyKnown need not
+// find it out again. The zero value knows nothing.
 type Known struct {
-	At      Place  // of the znode that is set, or of the parent of the one that is created
+	At      Place  // of the znode that is set, or of the parent of the znode that is created
 	Summed  bool   // the sums below are known
 	BodySum uint32 // of the znode that is set or created
-	Before  uint32 // BodySum of a znode that is set, before that
+	Before  uint32 // BodySum of a znode that is set, before the change
 }
 
-// bodySum is that of a path and the data that it gets.
+// bodySum returns the BodySum of a path and its new data.
 func (k *Known) bodySum(path string, data []byte, b *Scratch) uint32 {
 	if k.Summed {
 		return k.BodySum
@@ -56,8 +56,8 @@ func (t *Tree) ApplyKnown(h *zk.TxnHeader, txn *zk.Txn, known *Known, out *Appli
 	}
 }
 
-// applyMulti applies all parts, or none if one of them is an error. During a
-// replay a part that fails does not stop the others (tree-N2).
+// applyMulti applies all parts, or none if one of them is an error. During a replay a part that
+// fails does not stop the others (tree-N2).
 func (t *Tree) applyMulti(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	failed := false
 	for i := range txn.Sub {
@@ -113,7 +113,7 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Res
 		Czxid: h.Zxid, Mzxid: h.Zxid, Pzxid: h.Zxid, Ctime: h.Time, Mtime: h.Time, EphemeralOwner: storedOwner(h, txn),
 	}
 	if exists {
-		// The ACL may be one that this tree dropped meanwhile (ZOOKEEPER-4846).
+		// The ACL may have been dropped by this tree meanwhile (ZOOKEEPER-4846).
 		t.setACL(t.nodes.At(id), txn.ACL)
 		r.Code = zk.ErrNodeExists
 	} else {
@@ -133,7 +133,7 @@ func (t *Tree) applyCreate(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Res
 	out.add(zk.EventNodeChildrenChanged, parentPath, Node{t, parent}.ACL())
 }
 
-// storedOwner is what is stored as ephemeralOwner of a new znode.
+// storedOwner returns what is stored as ephemeralOwner of a new znode.
 func storedOwner(h *zk.TxnHeader, txn *zk.Txn) int64 {
 	switch {
 	case txn.Op == zk.OpCreateContainer:
@@ -146,8 +146,8 @@ func storedOwner(h *zk.TxnHeader, txn *zk.Txn) int64 {
 	return 0
 }
 
-// raiseParent moves the parent's numbers forward, never back: in a replay they
-// may be ahead already (ZOOKEEPER-3249).
+// raiseParent moves the parent's version and pzxid forward, never back: in a replay they may
+// already be ahead (ZOOKEEPER-3249).
 func (t *Tree) raiseParent(parent uint32, path string, zxid zk.Zxid, cversion int32) {
 	n := t.nodes.At(parent)
 	p := t.needRest(n)
@@ -164,12 +164,11 @@ func (t *Tree) raiseParent(parent uint32, path string, zxid zk.Zxid, cversion in
 	t.addDirectory(parent, sum, &s)
 }
 
-// applyDelete deletes a znode. The parent's pzxid rises even if the znode has
-// gone already (ZOOKEEPER-3125). A replay may meet children: the fuzzy snapshot
-// shows a later znode of the same path, or its later children. They go as well,
-// for what is there now was not there when the transaction was decided, and the
-// log creates it again. To keep them would keep the data and the stat of a znode
-// that has gone.
+// applyDelete deletes a znode. The parent's pzxid rises even if the znode is already gone
+// (ZOOKEEPER-3125). A replay may find children: the fuzzy snapshot contains a later znode of
+// the same path, or later children of this one. They are deleted too. What is there now was not
+// there when the transaction was decided, and the log creates it again. Keeping it would keep
+// the data and the stat of a znode that was deleted.
 func (t *Tree) applyDelete(h *zk.TxnHeader, path string, out *Applied) zk.Code {
 	parentPath, name := zk.SplitPath(path)
 	parent, ok := t.find(parentPath)
@@ -208,7 +207,7 @@ func (t *Tree) applySetData(h *zk.TxnHeader, txn *zk.Txn, known *Known, r *zk.Re
 	}
 	n, usage := t.nodes.At(id), t.isUsage(txn.Path)
 	sum, s := known.Before, t.stat(n)
-	if !known.Summed || usage { // the server that applies writes the usage, unknown to the one that decides
+	if !known.Summed || usage { // the server that applies writes the usage, and the one that decides does not know it
 		sum = t.bodySum(n, txn.Path)
 	}
 	t.subDigest(id, sum, &s)
@@ -247,12 +246,12 @@ func (t *Tree) applySetACL(txn *zk.Txn, r *zk.Result) {
 
 func (t *Tree) setACL(n *znode, entries []zk.ACL) {
 	old := t.restOf(n).acl
-	t.useACL(n, t.acls.add(entries)) // first: the same list must not be dropped between
+	t.useACL(n, t.acls.add(entries)) // added first, so that the same ACL is not dropped in between
 	t.acls.release(old, len(t.walks) > 0)
 }
 
-// applyCloseSession deletes the ephemerals the transaction names, and then
-// whatever the session still owns here.
+// applyCloseSession deletes the ephemerals that the transaction names, and then everything that
+// the session still owns here.
 func (t *Tree) applyCloseSession(h *zk.TxnHeader, txn *zk.Txn, out *Applied) {
 	for _, path := range txn.Paths {
 		t.applyDelete(h, path, out)

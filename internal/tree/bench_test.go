@@ -39,7 +39,7 @@ func BenchmarkSetData(b *testing.B) {
 	}
 }
 
-// A server applies each write to its tree, and finds what is read.
+// A server applies each write to its tree, and looks up what is read.
 func TestSetDataAndFindAllocateNothing(t *testing.T) {
 	tree := New(Options{})
 	var out Applied
@@ -59,7 +59,7 @@ func TestSetDataAndFindAllocateNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkZnode is what a znode with 100 bytes of data takes of a server's memory.
+// BenchmarkZnode measures the memory that a znode with 100 bytes of data takes on a server.
 func BenchmarkZnode(b *testing.B) {
 	const parents, each = 100, 1000
 	acl, data := zk.OpenACL(), make([]byte, 100)
@@ -89,7 +89,7 @@ func BenchmarkZnode(b *testing.B) {
 	b.ReportMetric(float64(bytes)/float64(b.N*parents*(each+1)), "B/znode")
 }
 
-// BenchmarkScan is what a snapshot asks a tree for, per znode of 100 bytes.
+// BenchmarkScan is what a snapshot costs the tree, per znode of 100 bytes.
 func BenchmarkScan(b *testing.B) {
 	const directories, each = 100, 2000
 	tree := New(Options{})

@@ -8,40 +8,42 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The digest of a tree (version 2, ZOOKEEPER-3114) is the sum modulo 2^64, over
-// all znodes, of the CRC-32 of path, data and 60 bytes of stat. A CRC goes on
-// where it stopped, so the part over path and data, which may be long, is kept with
-// a znode that is wide, was written or has a rest: with one of much data, and with a
-// directory above all, whose stat changes with each child. That of others is computed
-// when it is needed, of narrowMax bytes of data at most.
+// The digest of a tree (version 2, ZOOKEEPER-3114) is the sum modulo 2^64, over all znodes, of
+// the CRC-32 of path, data and 60 bytes of stat. A CRC can be continued where it stopped. So
+// the part over path and data, which may be long, is kept for a znode that is wide, was
+// written, or has a rest: above all for znodes with much data, and for directories, whose stat
+// changes with each child. For other znodes it is computed when it is needed, over at most
+// narrowMax bytes of data.
 
 const statBytes = 60
 
-// A Scratch is where what a checksum is made of is put together. What package crc32 sums is
-// always on the heap: a write sums four stats, and so its caller lends the space.
+// A Scratch is where the input of a checksum is assembled. What package crc32 sums is always on
+// the heap. A write sums four stats, so its caller provides the space.
 type Scratch [512]byte
 
-// The fast way of package crc32 takes at least fastLeast bytes, and so many more at a time.
+// The fast path of package crc32 needs at least fastLeast bytes, and takes fastStep bytes at a
+// time.
 const fastLeast, fastStep = 64, 16
 
-// end returns the end of the scratch, for so many bytes, and what is to be summed: these and
-// zeros before them, so many that it is fast. They add nothing to a sum that begins with zero.
+// end returns the end of the scratch, of the given length, and what is to be summed: these
+// bytes with enough zeros before them for the fast path. The zeros add nothing to a sum that
+// begins with zero.
 func (b *Scratch) end(bytes int) (own, all []byte) {
 	all = b[len(b)-max(fastLeast, (bytes+fastStep-1)/fastStep*fastStep):]
 	clear(all[:len(all)-bytes])
 	return all[len(all)-bytes:], all
 }
 
-// sumFrom is the sum of what end has returned, going on from a sum of what came before. That is
-// to begin with zero, with the sum in the first four bytes. Package crc32 turns the bits of a
-// sum around when it takes one, and when it gives one.
+// sumFrom returns the sum of what end has returned, continuing from the sum of what came
+// before. To begin with zero, it puts that sum into the first four bytes. Package crc32 inverts
+// the bits of a sum when it takes one, and when it returns one.
 func sumFrom(before uint32, own, all []byte) uint32 {
 	binary.LittleEndian.PutUint32(own, binary.LittleEndian.Uint32(own)^^before)
 	return crc32.Update(^uint32(0), crc32.IEEETable, all)
 }
 
-// BodySum is the CRC-32 of a path and its data, which Checksum goes on from. Null data counts
-// as empty.
+// BodySum is the CRC-32 of a path and its data, which Checksum continues. Null data counts as
+// empty.
 func BodySum(path string, data []byte, b *Scratch) uint32 {
 	if path == "/" {
 		path = ""
@@ -55,8 +57,8 @@ func BodySum(path string, data []byte, b *Scratch) uint32 {
 	return crc32.Update(sum, crc32.IEEETable, data)
 }
 
-// Checksum is one znode's part of the digest; zero below /zookeeper, whose
-// content differs between servers.
+// Checksum is one znode's part of the digest. It is zero below /zookeeper, whose content
+// differs between servers.
 func Checksum(path string, bodySum uint32, s *zk.StatPersisted, b *Scratch) uint64 {
 	if len(path) > len(zk.SystemPath) && path[:len(zk.SystemPath)+1] == zk.SystemPath+"/" {
 		return 0
@@ -87,20 +89,19 @@ type PastDigest struct {
 	Value uint64
 }
 
-// The digests of the past that are kept, as in ZooKeeper (DIGEST_LOG_INTERVAL and
-// DIGEST_LOG_LIMIT): those at each zxid that pastEvery divides, the newest of them.
+// The past digests that are kept, as in ZooKeeper (DIGEST_LOG_INTERVAL and DIGEST_LOG_LIMIT):
+// those at each zxid that is divisible by pastEvery, and of them the newest pastMax.
 const (
 	pastEvery = 128
 	pastMax   = 1024
 )
 
-// PastDigests returns those that are kept, oldest first. Call it with the tree
-// locked for reading; the slice is valid until that ends.
+// PastDigests returns the past digests that are kept, oldest first. Call it with the tree
+// locked for reading; the slice is valid until the tree is unlocked.
 func (t *Tree) PastDigests() []PastDigest { return t.past }
 
-// KeepDigest keeps the digest for PastDigests, if the last zxid is one of those.
-// Call it after a transaction, with the tree locked, unless the tree is ahead of
-// its zxid.
+// KeepDigest keeps the digest for PastDigests if the last zxid is one of those. Call it after a
+// transaction, with the tree locked, unless the tree is ahead of its zxid.
 func (t *Tree) KeepDigest() {
 	if t.last%pastEvery != 0 {
 		return
@@ -111,8 +112,9 @@ func (t *Tree) KeepDigest() {
 	t.past = append(t.past, PastDigest{t.last, t.digest})
 }
 
-// sumOf is the BodySum of a znode at path. One that is kept is the last four bytes of what the
-// block has in front; if the place of the rest is all of that, it is in the rest.
+// sumOf returns the BodySum of a znode at path. If it is kept, it is in the last four bytes of
+// the front part of the block, or in the rest if that front part holds nothing but the place of
+// the rest.
 func (t *Tree) sumOf(n *znode, path string, b *Scratch) uint32 {
 	switch {
 	case n.head&summed == 0:
@@ -123,13 +125,13 @@ func (t *Tree) sumOf(n *znode, path string, b *Scratch) uint32 {
 	return t.restOf(n).bodySum
 }
 
-// sumPlace is where the BodySum of a znode is that is wide or was written.
+// sumPlace returns where the BodySum is kept of a znode that is wide or was written.
 func (t *Tree) sumPlace(n *znode) []byte {
 	end := n.head.bytes()
 	return t.blocks.Bytes(n.block, end)[end-4:]
 }
 
-// bodySum is sumOf, and keeps it.
+// bodySum is sumOf, and also keeps the sum.
 func (t *Tree) bodySum(n *znode, path string) uint32 {
 	sum := t.sumOf(n, path, &t.scratch)
 	if n.head&summed == 0 {
@@ -151,8 +153,8 @@ func (t *Tree) keepSum(n *znode, sum uint32) {
 	n.head |= summed
 }
 
-// addDigest and subDigest stand around every change of a znode, and are told its BodySum and its
-// stat after and before it.
+// addDigest and subDigest surround every change of a znode. subDigest gets its BodySum and its
+// stat before the change, addDigest those after it.
 func (t *Tree) addDigest(id, bodySum uint32, s *zk.StatPersisted) {
 	t.digest += t.checksum(id, bodySum, s)
 }
@@ -166,14 +168,14 @@ func (t *Tree) subDigest(id, bodySum uint32, s *zk.StatPersisted) {
 	t.digest -= t.checksum(id, bodySum, s)
 }
 
-// share is what a znode adds to the digest, and noNode for none.
+// share is what a znode adds to the digest; its id is noNode for none.
 type share struct {
 	id  uint32
 	sum uint64
 }
 
-// addDirectory is addDigest for a znode whose children come and go, mostly many of them: what it
-// adds is kept until it is taken out.
+// addDirectory is addDigest for a znode whose children come and go, usually many of them: what
+// it adds is remembered until it is subtracted.
 func (t *Tree) addDirectory(id, bodySum uint32, s *zk.StatPersisted) {
 	t.directory = share{id, t.checksum(id, bodySum, s)}
 	t.digest += t.directory.sum
@@ -186,7 +188,7 @@ func (t *Tree) checksum(id, bodySum uint32, s *zk.StatPersisted) uint64 {
 	return statSum(bodySum, s, &t.scratch)
 }
 
-// systemNode is /zookeeper: the second record of every tree.
+// systemNode is /zookeeper, the second record of every tree.
 const systemNode = rootNode + 1
 
 func (t *Tree) belowSystem(id uint32) bool {

@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The sum that is kept of a directory is that of its own tree: not of the one that another takes the
-// place of, and not of the znode that had its record before.
+// The sum that is kept of a directory belongs to its own tree: not to the tree that another one
+// replaces, and not to the znode that had its record before.
 func TestSumOfADirectoryIsThatOfItsTree(t *testing.T) {
 	create := func(path string) zk.Txn {
 		return zk.Txn{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL(), ParentCversion: -1}

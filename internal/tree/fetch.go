@@ -3,27 +3,30 @@ package tree
 import "strings"
 
 const (
-	// FetchMax is how many paths a Fetcher takes.
+	// FetchMax is how many paths a Fetcher takes at most.
 	FetchMax = 32
-	// fetchLeast is how many there must be: a look at one alone is not faster for it.
+	// fetchLeast is the minimum number of paths: prefetching does not make a single look-up
+	// faster.
 	fetchLeast = 4
-	// fetchPathBytes is the longest path that is fetched for: to walk to a deep directory costs
-	// more than it brings.
+	// fetchPathBytes is the longest path to prefetch for: walking to a deep directory costs
+	// more than it saves.
 	fetchPathBytes = 256
 )
 
-// A Fetcher gathers the paths that are looked at next, and brings near to the processor what a look
-// at each needs of memory: the places of the index, then the records, then where names and data lie,
-// each of all paths at one time. A look by itself waits for one after the other, and of a large tree
-// nothing is near. Nothing is changed by it. The zero value has no paths; it is for one goroutine.
+// A Fetcher gathers the paths that are looked up next, and brings the memory that each look-up
+// needs into the processor's cache: the places in the index, then the records, then the names
+// and data, each for all paths at once. An ordinary look-up waits for one after another, and in
+// a large tree nothing is in the cache. A fetch changes nothing. The zero value has no paths;
+// only one goroutine may use a Fetcher.
 type Fetcher struct {
 	paths [FetchMax]string
 	n     int
 	total int
-	sum   uint64 // of no meaning: for the compiler, which would leave out what nobody uses
+	sum   uint64 // a meaningless value, so that the compiler does not remove the reads
 }
 
-// Add adds a path, which Fetch forgets. An empty one, a long one and one too many are left out.
+// Add adds a path, which Fetch forgets. An empty path, a long one and one beyond FetchMax are
+// ignored.
 func (f *Fetcher) Add(path string) {
 	if f.n < FetchMax && path != "" && len(path) <= fetchPathBytes {
 		f.paths[f.n] = path
@@ -31,7 +34,7 @@ func (f *Fetcher) Add(path string) {
 	}
 }
 
-// Fetch fetches from a tree, for its own goroutine, the one that applies.
+// Fetch prefetches from a tree. Only the goroutine that applies transactions may call it.
 func (f *Fetcher) Fetch(t *Tree) {
 	if f.n >= fetchLeast {
 		f.sum ^= t.fetch(f.paths[:f.n])
@@ -41,10 +44,10 @@ func (f *Fetcher) Fetch(t *Tree) {
 	f.n = 0
 }
 
-// Total is for how many paths was fetched so far.
+// Total returns the number of paths prefetched so far.
 func (f *Fetcher) Total() int { return f.total }
 
-// fetch touches what FetchMax paths at most need, and returns the sum of it.
+// fetch touches the memory that at most FetchMax paths need, and returns a sum of it.
 func (t *Tree) fetch(paths []string) (sum uint64) {
 	var space [FetchMax]uint64
 	var found [FetchMax]uint32

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Whatever paths there are, Fetch bears them, changes nothing and takes no memory.
+// Fetch accepts any paths, changes nothing and takes no memory.
 func TestFetchChangesNothing(t *testing.T) {
 	w := newWorld(1)
 	long := "/" + strings.Repeat("n", 300)
@@ -37,7 +37,7 @@ func TestFetchChangesNothing(t *testing.T) {
 	}
 }
 
-// What is touched is the places, the records and the blocks of the paths: the sum says so, of
+// Fetch touches the places, the records and the blocks of the paths, as the sum shows: with
 // directories that change from one path to the next, some of which do not exist.
 func TestFetchTouchesWhatALookNeeds(t *testing.T) {
 	w := newWorld(1)
@@ -76,7 +76,7 @@ func TestFetchTouchesWhatALookNeeds(t *testing.T) {
 	}
 }
 
-// A Fetcher keeps no path that it has fetched for, and leaves out what is too much.
+// A Fetcher keeps no path that it has fetched for, and skips what exceeds its limit.
 func TestAFetcherForgets(t *testing.T) {
 	w := newWorld(1)
 	var f Fetcher

@@ -7,20 +7,20 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Loader fills a new tree from a snapshot. The znodes that always exist may be
-// in it or not; parents come before children.
+// Loader fills a new tree from a snapshot. The snapshot may or may not contain the znodes that
+// always exist; parents come before children.
 type Loader struct {
 	t        *Tree
 	acls     map[int64]uint32
-	held     []uint32 // one use of each list, released by Finish
+	held     []uint32 // one use of each ACL, released by Finish
 	lastPath string   // parent of the last znode
 	last     uint32
-	more     int32 // znodes of it that are not counted yet, and their data
+	more     int32 // znodes below it that are not counted yet, and the bytes of their data
 	bytes    int64
-	lastACL  int64 // of the last znode that has one in the table
+	lastACL  int64 // ACL of the last znode whose ACL is in the table
 	lastList uint32
-	hashes   []uint64 // of znodes that come next
-	touched  uint64   // of no meaning
+	hashes   []uint64 // of the znodes that come next
+	touched  uint64   // a meaningless value, see Fetcher
 }
 
 // Load starts to fill t, which must be new.
@@ -28,11 +28,12 @@ func (t *Tree) Load() *Loader {
 	return &Loader{t: t, acls: map[int64]uint32{-1: openACL}, lastACL: -1, lastList: openACL}
 }
 
-// Expect makes space for so many znodes in all: a guess, there may be fewer, or more.
+// Expect reserves space for a total number of znodes. It is an estimate: there may be fewer, or
+// more.
 func (l *Loader) Expect(znodes int) { l.t.index.Reserve(znodes) }
 
-// Prepare tells the paths of znodes that come next. What the index has in their places is
-// fetched from memory at one time, and not for one after the other.
+// Prepare receives the paths of the znodes that come next. Their places in the index are
+// fetched from memory all at once, instead of one after another.
 func (l *Loader) Prepare(paths []string) {
 	l.hashes = l.hashes[:0]
 	for _, path := range paths {
@@ -43,34 +44,35 @@ func (l *Loader) Prepare(paths []string) {
 	l.touched ^= l.t.index.Touch(l.hashes)
 }
 
-// ACL adds a list of the snapshot's table.
+// ACL adds an entry of the snapshot's table of ACLs.
 func (l *Loader) ACL(id int64, entries []zk.ACL) {
 	l.acls[id] = l.t.acls.add(entries)
 	l.held = append(l.held, l.acls[id])
 	l.lastACL, l.lastList = id, l.acls[id]
 }
 
-// Node adds a znode. It fails for one without a parent, which only a broken
-// snapshot has. A list that the table lacks, which a fuzzy snapshot may have,
-// becomes the empty list: nobody but a super user gets in until the log, which
-// has the list, has been replayed.
+// Node adds a znode. It fails for a znode without a parent, which only a broken snapshot has.
+// An ACL that is missing in the table, as it may be in a fuzzy snapshot, becomes an empty one:
+// only a super user has access until the log, which has the ACL, has been replayed.
 func (l *Loader) Node(path string, data []byte, acl int64, s zk.StatPersisted) error {
 	return l.NodeSummed(path, data, acl, s, SumsOf(path, data, &s, &l.t.scratch))
 }
 
-// Sums are what a znode adds to the digest, and the part of that for path and data.
+// Sums are what a znode adds to the digest (Znode), and the part of that for path and data
+// (Body).
 type Sums struct {
 	Body  uint32
 	Znode uint64
 }
 
-// SumsOf computes them of a znode by itself. It may run beside all else.
+// SumsOf computes the sums of a znode, independently of any tree. It may run concurrently with
+// everything else.
 func SumsOf(path string, data []byte, s *zk.StatPersisted, b *Scratch) Sums {
 	body := BodySum(path, data, b)
 	return Sums{body, Checksum(path, body, s, b)}
 }
 
-// NodeSummed is Node for one whose sums are known.
+// NodeSummed is Node for a znode whose sums are known.
 func (l *Loader) NodeSummed(path string, data []byte, acl int64, s zk.StatPersisted, sums Sums) error {
 	if path == "" || path == "/" {
 		l.replace(rootNode, path, data, l.use(acl), &s, sums)
@@ -93,7 +95,7 @@ func (l *Loader) NodeSummed(path string, data []byte, acl int64, s zk.StatPersis
 	return nil
 }
 
-// count counts what came below the last parent, of all at one time. No znode is limited yet.
+// count counts everything that came below the last parent at once. No znode has a quota yet.
 func (l *Loader) count() {
 	if l.more > 0 {
 		l.t.addBelow(l.last, l.more)
@@ -102,7 +104,7 @@ func (l *Loader) count() {
 	}
 }
 
-// use adds a use of a list.
+// use adds a use of an ACL.
 func (l *Loader) use(acl int64) uint32 {
 	if acl != l.lastACL {
 		list, ok := l.acls[acl]
@@ -129,7 +131,7 @@ func (l *Loader) goTo(parentPath, path string) error {
 	return nil
 }
 
-// replace gives a znode that exists what the snapshot has.
+// replace gives an existing znode the values of the snapshot.
 func (l *Loader) replace(id uint32, path string, data []byte, acl uint32, s *zk.StatPersisted, sums Sums) {
 	n := l.t.nodes.At(id)
 	before := l.t.stat(n)

@@ -7,15 +7,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A znode that a snapshot is about to show is removed, and its record is used again.
+// A znode that a snapshot is about to show is removed, and its record is reused.
 func TestWalkGoesOnPastWhatIsRemoved(t *testing.T) {
 	if missed := missedAroundARemoval(func(*Tree) {}); len(missed) > 0 {
 		t.Errorf("the walk misses %q", missed)
 	}
 }
 
-// A known bug is put back, and must be found by the test above: it may keep a walk in
-// a circle, so that chance is no way to look for it.
+// A known bug is put back, and must be found by the test above. It may keep a walk in a circle,
+// so a random search for it would not end.
 func TestEveryMutantIsFound(t *testing.T) {
 	t.Run("lost-walk", func(t *testing.T) {
 		t.Attr("what", "a snapshot under way is not told of what is removed")
@@ -27,8 +27,8 @@ func TestEveryMutantIsFound(t *testing.T) {
 	})
 }
 
-// missedAroundARemoval is what was there all the time and is not shown by a walk, of
-// which the next znode is removed and its record used below another one.
+// missedAroundARemoval returns what was there all the time and is not shown by a walk whose
+// next znode is removed, with its record reused below another znode.
 func missedAroundARemoval(mutant func(*Tree)) (missed []string) {
 	w := newWorld(1)
 	create := func(path string, cversion int32) {

@@ -7,12 +7,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ownedLists keeps the znodes that go by themselves: ephemerals by session,
-// containers, TTL znodes. Each znode knows its place in its list, so that it
-// leaves by swapping with the last.
+// ownedLists keeps the znodes that are deleted automatically: ephemerals by session,
+// containers, TTL znodes. Each znode knows its place in its list, so that it can be removed by
+// moving the last one to its place.
 type ownedLists struct {
 	sessions   map[zk.SessionID][]uint32
-	bytes      map[zk.SessionID]int64 // of the paths of those
+	bytes      map[zk.SessionID]int64 // of the paths of those ephemerals
 	containers []uint32
 	ttls       []uint32
 	ephemerals int
@@ -22,7 +22,7 @@ func (o *ownedLists) init() {
 	o.sessions, o.bytes = map[zk.SessionID][]uint32{}, map[zk.SessionID]int64{}
 }
 
-// own puts a znode on the list that its stored owner asks for.
+// own adds a znode to the list that its stored owner requires.
 func (t *Tree) own(id uint32) {
 	n := t.restOf(t.nodes.At(id))
 	switch zk.KindOfOwner(n.owner, t.opts.ExtendedTypes) {
@@ -82,22 +82,22 @@ func (t *Tree) Ephemerals(session zk.SessionID, prefix string) []string {
 	return paths
 }
 
-// EphemeralsOf returns how many a session owns.
+// EphemeralsOf returns how many ephemerals a session owns.
 func (t *Tree) EphemeralsOf(session zk.SessionID) int { return len(t.owned.sessions[session]) }
 
-// ephemeralBytes is what an ephemeral takes beside its path when its session ends: for the
-// znode, two events and a place in the transaction.
+// ephemeralBytes is what an ephemeral needs in addition to its path when its session ends: for
+// the znode, two events and a place in the transaction.
 const ephemeralBytes = 64
 
-// EphemeralCost returns how many bytes one ephemeral takes of what a session may have.
+// EphemeralCost returns how many bytes an ephemeral counts towards what a session may have.
 func EphemeralCost(path string) int64 { return int64(len(path)) + ephemeralBytes }
 
-// EphemeralBytes returns what those of a session take, as EphemeralCost counts.
+// EphemeralBytes returns the total of a session's ephemerals, counted as in EphemeralCost.
 func (t *Tree) EphemeralBytes(session zk.SessionID) int64 {
 	return t.owned.bytes[session] + ephemeralBytes*int64(t.EphemeralsOf(session))
 }
 
-// OwnsEphemerals reports whether a session owns any.
+// OwnsEphemerals reports whether a session owns any ephemerals.
 func (t *Tree) OwnsEphemerals(session zk.SessionID) bool { return len(t.owned.sessions[session]) > 0 }
 
 // EphemeralCount returns the number of all ephemerals.
@@ -113,18 +113,20 @@ func (t *Tree) EphemeralOwners() []zk.SessionID {
 	return owners
 }
 
-// reapLooks is how many containers and TTL znodes one call of Reapable looks at.
+// reapLooks is how many containers and TTL znodes one call of Reapable checks.
 const reapLooks = 10_000
 
-// Reaps returns how many containers and TTL znodes there are: Reapable begins behind them.
+// Reaps returns how many containers and TTL znodes there are: Reapable begins after the last of
+// them.
 func (t *Tree) Reaps() int { return len(t.owned.containers) + len(t.owned.ttls) }
 
-// Reapable looks at containers and TTL znodes before the place at, backwards and not at
-// more than some thousand, and returns up to limit paths, and not many more than bytesMax
-// bytes of them, of those that may be deleted at nowMs: no children, and a container that
-// had some, or never had any for unusedMs (0 is for ever), or a TTL znode unchanged for its
-// TTL. The next call goes on at the place that it returns, until that is 0. What is deleted
-// between two calls hides none of the others: the last one takes the place of one that goes.
+// Reapable checks containers and TTL znodes backwards from the place at, but only some thousand
+// of them. It returns the paths of those that may be deleted at nowMs: up to limit paths, and
+// not much more than bytesMax bytes of them. A znode may be deleted if it has no children and
+// is a container that had some, or a container that never had any for unusedMs (0 means never),
+// or a TTL znode unchanged for its TTL. The next call continues at the place that it returns,
+// until that is 0. What is deleted between two calls hides none of the others, because the last
+// one takes the place of one that is removed.
 func (t *Tree) Reapable(at int, nowMs, unusedMs int64, limit int, bytesMax int64) (paths []string, next int) {
 	at = min(at, t.Reaps())
 	for end := max(0, at-reapLooks); at > end && len(paths) < limit && bytesMax > 0; {
@@ -138,7 +140,7 @@ func (t *Tree) Reapable(at int, nowMs, unusedMs int64, limit int, bytesMax int64
 	return paths, at
 }
 
-// reapable is the znode at a place among containers, and behind them TTL znodes.
+// reapable checks the znode at a place: containers come first, then TTL znodes.
 func (t *Tree) reapable(at int, nowMs, unusedMs int64) (id uint32, may bool) {
 	containers := len(t.owned.containers)
 	if at < containers {

@@ -11,15 +11,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Quotas are ordinary znodes under /zookeeper/quota: beside a path's limits
-// stands its usage, which every server rewrites in place, outside transactions:
-// no zxid, no version, no watch.
+// Quotas are ordinary znodes under /zookeeper/quota. Beside the limits of a path is its usage,
+// which every server updates in place, outside transactions: without a zxid, a version or a
+// watch.
 const (
 	limitsName = "zookeeper_limits"
 	statsName  = "zookeeper_stats"
 )
 
-// QuotaZnodes returns the znodes that hold the limits and the usage of an absolute path.
+// QuotaZnodes returns the znodes with the limits and the usage of an absolute path.
 func QuotaZnodes(limited string) (limits, usage string) {
 	at := zk.QuotaPath
 	if limited != zk.RootPath {
@@ -28,20 +28,20 @@ func QuotaZnodes(limited string) (limits, usage string) {
 	return at + "/" + limitsName, at + "/" + statsName
 }
 
-// Limits are the quotas of one path; -1 is none. A hard limit takes the soft
-// one's place where it is enforced.
+// Limits are the quotas of one path; -1 is none. Where hard limits are enforced, a hard limit
+// replaces the soft one.
 type Limits struct {
 	Count, Bytes         int64
 	CountHard, BytesHard int64
 }
 
-// Usage is what a quota counts: znodes, the limited path included, and the sum
-// of their data's lengths.
+// Usage is what a quota counts: znodes, including the limited path itself, and the total length
+// of their data.
 type Usage struct{ Count, Bytes int64 }
 
-// limitedBy returns the path that the quota znode at path is about. Nothing is counted
-// below /zookeeper, where servers write by themselves. The root has no limits: what it uses is
-// counted when the znode for that is made, as in ZooKeeper, and never again.
+// limitedBy returns the path that the quota znode at path is for. Nothing is counted below
+// /zookeeper, where servers write by themselves. The root has no limits: its usage is counted
+// when the znode for it is created, as in ZooKeeper, and never again.
 func limitedBy(path, name string) (string, bool) {
 	if !strings.HasPrefix(path, zk.QuotaPath+"/") || !strings.HasSuffix(path, "/"+name) {
 		return "", false
@@ -65,14 +65,14 @@ func (t *Tree) QuotaOf(path string) (limited string, ok bool) {
 	return above[0], true
 }
 
-// Counted reports whether a path that has a quota has the znode of what is used as well: without
-// it no limit is enforced.
+// Counted reports whether a path with a quota also has the znode for its usage: without it no
+// limit is enforced.
 func (t *Tree) Counted(limited string) bool {
 	_, ok := t.find(zk.QuotaPath + limited + "/" + statsName)
 	return ok
 }
 
-// QuotaState returns limits and usage of a path that has a quota.
+// QuotaState returns the limits and the usage of a path that has a quota.
 func (t *Tree) QuotaState(limited string) (Limits, Usage) {
 	limits, ok := t.quotas[limited]
 	if !ok {
@@ -84,7 +84,7 @@ func (t *Tree) QuotaState(limited string) (Limits, Usage) {
 	return limits, t.usage(limited)
 }
 
-// usage is what a quota of a path counts.
+// usage returns what a quota of a path counts.
 func (t *Tree) usage(limited string) Usage {
 	id, ok := t.find(limited)
 	if !ok {
@@ -93,12 +93,12 @@ func (t *Tree) usage(limited string) Usage {
 	return t.counted(t.nodes.At(id))
 }
 
-// limitsTextMax is how much of a text of limits is read, in bytes: a hundred times what four
-// numbers take.
+// limitsTextMax is how many bytes of a text of limits are read: a hundred times the length of
+// four numbers.
 const limitsTextMax = 4 << 10
 
-// noteLimits reads the limits of a path again, when the znode at path that has them was
-// made or written: not with each write below the limited path.
+// noteLimits reads the limits of a path again if path is the znode that contains them. It is
+// called when such a znode is created or written, not for each write below the limited path.
 func (t *Tree) noteLimits(path string) {
 	limited, ok := limitedBy(path, limitsName)
 	if !ok {
@@ -112,15 +112,15 @@ func (t *Tree) noteLimits(path string) {
 	}
 }
 
-// Text is the limits as ZooKeeper's own tools write them, and ParseLimits reads them. The
-// second = after the bytes keeps servers of 3.4 from reading what follows.
+// Text returns the limits as ZooKeeper's own tools write them and ParseLimits reads them. The
+// second = after the bytes prevents servers of 3.4 from reading what follows.
 func (l Limits) Text() string {
 	return fmt.Sprintf("count=%d,bytes=%d=;byteHardLimit=%d;countHardLimit=%d", l.Count, l.Bytes, l.BytesHard, l.CountHard)
 }
 
-// ParseLimits reads "count=1,bytes=2=;byteHardLimit=3;countHardLimit=4". What
-// it does not know or cannot read it leaves unset, as ZooKeeper does not fail
-// a transaction over it. A usage has the same form, without hard limits.
+// ParseLimits reads "count=1,bytes=2=;byteHardLimit=3;countHardLimit=4". What it does not know
+// or cannot read it leaves unset, because ZooKeeper does not fail a transaction for that. A
+// usage has the same form, without hard limits.
 func ParseLimits(text string) Limits {
 	l := Limits{-1, -1, -1, -1}
 	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ';' }) {
@@ -143,15 +143,15 @@ func ParseLimits(text string) Limits {
 	return l
 }
 
-// A usage counts what is below its path and below no deeper limited one, so that it is
-// a function of the tree: of a server that was restarted as of one that was not. Each znode
-// has the sums of what a quota of it counts, or would count: what changes is added to the
-// znodes above it, up to the first limited one.
+// A usage counts what is below its path and not below a deeper limited path, so it depends on
+// the tree alone: it is the same on a server that was restarted and on one that was not. Each
+// znode has the sums that a quota of it counts, or would count. A change is added to the sums
+// of the znodes above it, up to the first limited one.
 
-// count adds to the sums of a znode and of those above it that count with it.
+// count adds to the sums of a znode and of those above it, up to the first limited one.
 func (t *Tree) count(id uint32, more int32, bytes int64) {
 	for ; id != noNode; id = t.nodes.At(id).parent {
-		r := t.restOf(t.nodes.At(id)) // its own: it has a child
+		r := t.restOf(t.nodes.At(id)) // its own rest, because it has a child
 		r.counted += more
 		r.bytes += bytes
 		if r.limited {
@@ -160,14 +160,14 @@ func (t *Tree) count(id uint32, more int32, bytes int64) {
 	}
 }
 
-// counted returns the sums of a znode, itself included.
+// counted returns the sums of a znode, including the znode itself.
 func (t *Tree) counted(n *znode) Usage {
 	r := t.restOf(n)
 	return Usage{1 + int64(r.counted), int64(t.dataBytes(n)) + r.bytes}
 }
 
-// limit notes that the znode at path has a quota, if there is such a znode: what it counts
-// is taken out of those above it. unlimit undoes that.
+// limit marks the znode at path, if there is one, as having a quota: what it counts is
+// subtracted from those above it. unlimit undoes that.
 func (t *Tree) limit(path string) {
 	id, ok := t.find(path)
 	if !ok {
@@ -190,9 +190,9 @@ func (t *Tree) unlimit(path string) {
 	t.count(n.parent, int32(u.Count), u.Bytes)
 }
 
-// quotaCreated and quotaDeleted keep the table of limited paths, and note whose usage is
-// to be written: a usage znode has appeared, or what it counts has changed with a deeper
-// quota.
+// quotaCreated and quotaDeleted maintain the table of limited paths. They also record whose
+// usage has to be written: a usage znode was created, or what it counts has changed because of
+// a deeper quota.
 func (t *Tree) quotaCreated(path string) {
 	if limited, ok := limitedBy(path, limitsName); ok {
 		t.noteLimits(path)
@@ -205,8 +205,8 @@ func (t *Tree) quotaCreated(path string) {
 	}
 }
 
-// isUsage reports whether the data at path are a usage: no client writes those, and none
-// has them counted again by writing there.
+// isUsage reports whether the data at path are a usage: clients do not write those, and cannot
+// force a new count by writing there.
 func (t *Tree) isUsage(path string) bool {
 	if len(t.quotas) == 0 {
 		return false
@@ -218,7 +218,7 @@ func (t *Tree) isUsage(path string) bool {
 	return ok
 }
 
-// writeAbove has the usage written that a deeper quota is taken out of.
+// writeAbove records that the usage from which a deeper quota is subtracted must be written.
 func (t *Tree) writeAbove(limited string) {
 	if limited == "" {
 		return
@@ -228,8 +228,8 @@ func (t *Tree) writeAbove(limited string) {
 	}
 }
 
-// writeAppeared writes at the end of a transaction the usages that it has noted, once each:
-// a multi may make and delete the same usage znode a thousand times.
+// writeAppeared writes the recorded usages at the end of a transaction, each once: a multi may
+// create and delete the same usage znode a thousand times.
 func (t *Tree) writeAppeared() {
 	if len(t.appeared) == 0 {
 		return
@@ -250,15 +250,15 @@ func (t *Tree) quotaDeleted(path string) {
 	}
 }
 
-// writeUsage writes into the usage znode of a path, if there is one, what a quota of it
-// counts, and reports whether that is beyond a limit.
+// writeUsage writes what a quota of a path counts into its usage znode, if there is one, and
+// reports whether that exceeds a limit.
 func (t *Tree) writeUsage(limited string) (exceeded bool) {
 	u := t.usage(limited)
 	return t.setUsage(limited, u) && t.quotas[limited].Exceeded(u)
 }
 
-// charge writes the usage of the quota above path, if there is one, after a change of count
-// znodes and of bytes, and notes when growth has led beyond a limit.
+// charge updates the usage of the quota above path, if there is one, after a change of the
+// number of znodes and of bytes, and records when growth has exceeded a limit.
 func (t *Tree) charge(path string, count, bytes int64, out *Applied) {
 	if len(t.quotas) == 0 || count == 0 && bytes == 0 || strings.HasPrefix(path, zk.SystemPath+"/") {
 		return
@@ -272,7 +272,7 @@ func (t *Tree) charge(path string, count, bytes int64, out *Applied) {
 	}
 }
 
-// Exceeded reports whether a usage is beyond a limit, soft or hard.
+// Exceeded reports whether a usage exceeds a limit, soft or hard.
 func (l Limits) Exceeded(u Usage) bool {
 	beyond := func(limit, used int64) bool { return limit >= 0 && used > limit }
 	return beyond(l.Count, u.Count) || beyond(l.Bytes, u.Bytes) || beyond(l.CountHard, u.Count) || beyond(l.BytesHard, u.Bytes)
@@ -289,7 +289,7 @@ func (t *Tree) setUsage(limited string, u Usage) (ok bool) {
 	return true
 }
 
-// findQuotas finds the quotas of a tree that was loaded, and writes their usages.
+// findQuotas finds the quotas of a loaded tree, and writes their usages.
 func (t *Tree) findQuotas() {
 	top, ok := t.find(zk.QuotaPath)
 	if !ok {
@@ -306,5 +306,5 @@ func (t *Tree) findQuotas() {
 // Quotas returns all paths that have a quota, sorted.
 func (t *Tree) Quotas() []string { return slices.Sorted(t.EachQuota()) }
 
-// EachQuota goes over the paths that have a quota, in no order.
+// EachQuota iterates over the paths that have a quota, in no particular order.
 func (t *Tree) EachQuota() iter.Seq[string] { return maps.Keys(t.quotas) }

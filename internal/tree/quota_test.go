@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// usages returns what the quotas of a tree say is used, but for the one of the root, which
-// is counted when it is made, as in ZooKeeper.
+// usages returns the usages that the quotas of a tree show, except that of the root, which is
+// counted when it is created, as in ZooKeeper.
 func usages(t *Tree) string {
 	all := map[string]Usage{}
 	for limited := range t.quotas {
@@ -22,7 +22,7 @@ func usages(t *Tree) string {
 	return fmt.Sprint(all)
 }
 
-// walked returns the same from a look at each znode: it is used of the deepest quota at or
+// walked returns the same by a walk over all znodes: each counts for the deepest quota at or
 // above it.
 func walked(t *Tree) string {
 	all := map[string]Usage{}
@@ -61,7 +61,7 @@ func checkSums(t *testing.T, tree *Tree) {
 	}
 }
 
-// reloaded is the tree as a server has it that was restarted.
+// reloaded is the tree as a restarted server has it.
 func reloaded(t *testing.T, tree *Tree) *Tree {
 	t.Helper()
 	again := New(tree.opts)
@@ -78,9 +78,9 @@ func reloaded(t *testing.T, tree *Tree) *Tree {
 	return again
 }
 
-// What a quota's usage is follows from the tree alone: a server that was restarted has the
-// same as one that was not, with quotas below quotas, limits that come and go, as do the
-// znodes that they limit, and clients that write the usage themselves.
+// The usage of a quota follows from the tree alone: a server that was restarted shows the same
+// as one that was not. There are quotas below quotas, limits and limited znodes that come and
+// go, and clients that write the usage themselves.
 func TestUsageFollowsFromTheTree(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -137,7 +137,7 @@ func TestUsageFollowsFromTheTree(t *testing.T) {
 	}
 }
 
-// The root has no quota, whatever znodes a client makes. What it uses was counted once, and a
+// The root has no quota, whatever znodes a client creates. Its usage was counted once, and a
 // server that was restarted shows the same as one that was not.
 func TestRootHasNoQuota(t *testing.T) {
 	w := newWorld(1)
@@ -153,9 +153,9 @@ func TestRootHasNoQuota(t *testing.T) {
 	}
 }
 
-// A quota znode is made and deleted at the cost of its depth: who may write nothing but
-// /zookeeper/quota must not have every server count what others have. The list of children
-// that it is about has no end here, so that a walk of it fails.
+// Creating and deleting a quota znode costs only its depth: a client that may write nothing but
+// /zookeeper/quota must not make every server count the znodes of others. The list of children
+// below the path has no end here, so that a walk over it fails.
 func TestQuotaIsMadeWithoutAWalk(t *testing.T) {
 	w := newWorld(1)
 	create := func(path string) {
@@ -184,8 +184,9 @@ func TestQuotaIsMadeWithoutAWalk(t *testing.T) {
 	}
 }
 
-// A client may make a quota for each of its znodes, and write all their usages at once.
-// That costs the sum of what they count, at a start as well: not each a look at all.
+// A client may create a quota for each of its znodes, and write all their usages at once. That
+// costs the sum of what they count, also at a start: not a walk over everything for each of
+// them.
 func TestManyQuotasCostTheirSum(t *testing.T) {
 	w := newWorld(1)
 	create := func(path string) {
@@ -219,7 +220,7 @@ func TestManyQuotasCostTheirSum(t *testing.T) {
 }
 
 // TestLimitsAreReadWhenTheyAreWritten: not with each write below the limited path, of which a
-// transaction may have forty thousand; and not all of a text of a megabyte.
+// transaction may have forty thousand, and not the whole of a text of a megabyte.
 func TestLimitsAreReadWhenTheyAreWritten(t *testing.T) {
 	w := newWorld(1)
 	create := func(path, data string) {
@@ -245,7 +246,7 @@ func TestLimitsAreReadWhenTheyAreWritten(t *testing.T) {
 	set(limits, "countHardLimit=3")
 	id, _ := w.tree.find(limits)
 	n := w.tree.nodes.At(id)
-	w.tree.replace(n, []byte("count=9")) // nobody has written that: it is read by nobody
+	w.tree.replace(n, []byte("count=9")) // nobody has written that, so nobody reads it
 	create("/q/a", "data")
 	if got := state(); got != (Limits{-1, -1, 3, -1}) {
 		t.Errorf("%+v", got)
@@ -255,8 +256,8 @@ func TestLimitsAreReadWhenTheyAreWritten(t *testing.T) {
 	}
 }
 
-// TestLimitsAreWrittenAsZooKeepersToolsWriteThem, with the example of its StatsTrack, in
-// the order of its keys.
+// TestLimitsAreWrittenAsZooKeepersToolsWriteThem, with the example of its StatsTrack, in the
+// order of its keys.
 func TestLimitsAreWrittenAsZooKeepersToolsWriteThem(t *testing.T) {
 	for text, limits := range map[string]Limits{
 		"count=4,bytes=5=;byteHardLimit=11;countHardLimit=10":   {4, 5, 10, 11},

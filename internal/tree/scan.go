@@ -7,29 +7,30 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Entry is one znode as a snapshot stores it. Path and Data alias the text that Next was given.
+// Entry is one znode as a snapshot stores it. Path and Data alias the text that was passed to
+// Next.
 type Entry struct {
 	Path string // "" for the root
 	Data []byte
-	ACL  int64 // number in the table of ACLs, -1 for the open list
+	ACL  int64 // number in the table of ACLs, -1 for the open one
 	Stat zk.StatPersisted
 }
 
-// Scan walks over all znodes, parents before children (tree-N4), while transactions
-// go on between its steps: it never shows a znode in the middle of a change,
-// misses nothing that was there at its start and still is, and may show
-// changes made after its start. That is what a fuzzy snapshot needs.
+// Scan walks over all znodes, parents before children (tree-N4), while transactions go on
+// between its steps. It never returns a znode in the middle of a change, misses nothing that
+// was there at its start and still is, and may include changes made after its start. That is
+// what a fuzzy snapshot needs.
 type Scan struct {
 	t   *Tree
-	at  uint32 // the next znode to show
-	cut bool   // the tree became another one
+	at  uint32 // the next znode to return
+	cut bool   // the tree was replaced by another one
 
-	parent uint32 // of the last one shown, noNode if that is not known
+	parent uint32 // of the last znode returned; noNode if that is not known
 	prefix string // its path and a slash: siblings share it
 }
 
-// NewScan starts a walk. Call it between transactions, with the tree not locked,
-// and End it.
+// NewScan starts a walk. Call it between transactions, with the tree not locked, and call End
+// when it is no longer needed.
 func (t *Tree) NewScan() *Scan {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,8 +46,8 @@ func (t *Tree) Scans() int {
 	return len(t.walks)
 }
 
-// End takes the walk off the tree. Call it with the tree not locked, from any
-// goroutine; it may be called again.
+// End removes the walk from the tree. Call it with the tree not locked, from any goroutine; it
+// may be called again.
 func (s *Scan) End() {
 	s.t.mu.Lock()
 	defer s.t.mu.Unlock()
@@ -56,12 +57,12 @@ func (s *Scan) End() {
 	}
 }
 
-// Cut tells that the tree became another one before the walk was over: what it
-// has shown is not whole.
+// Cut reports whether the tree was replaced by another one before the walk was over: what it
+// has returned is not complete.
 func (s *Scan) Cut() bool { return s.cut }
 
-// Next shows the next znode, whose path and data it appends to text; false at the end. Call it
-// with the tree locked for reading.
+// Next returns the next znode, whose path and data it appends to text; false at the end. Call
+// it with the tree locked for reading.
 func (s *Scan) Next(e *Entry, text []byte) (longer []byte, ok bool) {
 	if s.at == noNode {
 		return text, false
@@ -89,9 +90,9 @@ func (s *Scan) Next(e *Entry, text []byte) (longer []byte, ok bool) {
 	return text, true
 }
 
-// leaveWalks moves every walk that is about to show a znode past it, before
-// the znode is removed. It has no children, so nothing below it is missed. What
-// a walk remembers of it is forgotten: its number will name another znode.
+// leaveWalks moves every walk that is about to return a znode past it, before the znode is
+// removed. It has no children, so nothing below it is missed. What a walk remembers about it is
+// forgotten, because its number will be given to another znode.
 func (t *Tree) leaveWalks(id uint32) {
 	for _, s := range t.walks {
 		if s.parent == id {
@@ -103,8 +104,7 @@ func (t *Tree) leaveWalks(id uint32) {
 	}
 }
 
-// ACLs calls visit with every ACL list that is stored, but for the open one,
-// and its number.
+// ACLs calls visit with every stored ACL, except the open one, and its number.
 func (t *Tree) ACLs(visit func(id int64, entries []zk.ACL)) {
 	for id, l := range t.acls.lists {
 		if uint32(id) != openACL && l.users > 0 {

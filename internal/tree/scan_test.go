@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// entries shows all that a walk has, in one text, and calls between before each.
+// entries shows all entries of a walk, in one text, and calls between before each.
 func entries(t *Tree, between func()) (all []Entry) {
 	s := t.NewScan()
 	defer s.End()
@@ -25,7 +25,7 @@ func entries(t *Tree, between func()) (all []Entry) {
 	}
 }
 
-// Null stays null, and empty empty, in any text, the root's too.
+// Null stays null, and empty stays empty, in any text, including the root's.
 func TestScanTellsNullFromEmpty(t *testing.T) {
 	tr := New(Options{})
 	l := tr.Load()
@@ -44,8 +44,8 @@ func TestScanTellsNullFromEmpty(t *testing.T) {
 	}
 }
 
-// What a walk has shown is its reader's: it stays while the tree changes, and nothing that is
-// appended to it gets into what comes after it.
+// What a walk has shown belongs to its reader: it stays while the tree changes, and nothing
+// that is appended to it overwrites what comes after it.
 func TestWhatAScanHasShownStays(t *testing.T) {
 	tr := New(Options{})
 	l := tr.Load()
@@ -76,8 +76,8 @@ func TestWhatAScanHasShownStays(t *testing.T) {
 	}
 }
 
-// Each znode of a snapshot has the list of its number: also where a number comes twice in the
-// table, or is that of the open list, or is missing, and each list has the users that it has.
+// Each znode of a snapshot has the list of its number, even if a number occurs twice in the
+// table, is that of the open list, or is missing; and each list has as many users as it should.
 func TestZnodesHaveTheListOfTheirNumber(t *testing.T) {
 	list := func(i int) []zk.ACL {
 		if i == 0 {

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// statModel is what znodes should have, by what ZooKeeper says of each operation.
+// statModel is the stat that znodes should have, by what ZooKeeper says of each operation.
 type statModel map[string]*zk.StatPersisted
 
 func newStatModel(t *Tree) statModel {
@@ -66,8 +66,8 @@ func (m statModel) compare(t *testing.T, tree *Tree) {
 	}
 }
 
-// A znode has the stat that its operations have given it, whatever part of it was needed first:
-// children, a write, a list or an owner; and whatever block it has come to.
+// A znode has the stat that its operations have given it, whatever part was needed first
+// (children, a write, a list or an owner), and whatever block it has moved to.
 func TestStatEqualsItsModel(t *testing.T) {
 	for seed := range uint64(10) {
 		w := newWorld(seed)
@@ -84,7 +84,8 @@ func TestStatEqualsItsModel(t *testing.T) {
 				m.compare(t, w.tree)
 			}
 		}
-		// A snapshot of it has the same, and brings each znode to a block of its own.
+		// A snapshot of the tree has the same stats, and moves each znode to a block of its
+		// own.
 		loaded := New(Options{})
 		l := loaded.Load()
 		w.tree.ACLs(l.ACL)
@@ -104,8 +105,8 @@ func TestStatEqualsItsModel(t *testing.T) {
 	}
 }
 
-// What is in front of the name comes in any order, to names and data of every length near the
-// edges of blocks, and nothing else of the znode and of its neighbors changes.
+// What is stored in front of the name comes in any order, with names and data of every length
+// near the edges of blocks. Nothing else in the znode and in its neighbors changes.
 func TestWhatIsInFrontOfANameMovesIt(t *testing.T) {
 	orders := [][]string{{"write", "child"}, {"child", "write"}, {"write"}, {"child"}, {"acl", "write", "child"}, {"write", "acl"}}
 	w := newWorld(1)
@@ -162,7 +163,7 @@ func TestWhatIsInFrontOfANameMovesIt(t *testing.T) {
 	}
 }
 
-// Each part of a stat by itself is kept, also where the others are those of a new znode.
+// Each part of a stat is kept by itself, even if the others are those of a new znode.
 func TestEachPartOfAStatIsKept(t *testing.T) {
 	fresh := zk.StatPersisted{Czxid: 7, Mzxid: 7, Pzxid: 7, Ctime: 1000, Mtime: 1000}
 	for i, change := range []func(*zk.StatPersisted){
@@ -196,7 +197,7 @@ func TestEachPartOfAStatIsKept(t *testing.T) {
 	}
 }
 
-// A znode that comes twice in a snapshot belongs to the owner that it has the second time.
+// A znode that occurs twice in a snapshot belongs to the owner that it has the second time.
 func TestAnOwnerIsReplaced(t *testing.T) {
 	owners := []int64{0, 7, 8, zk.ContainerOwner, zk.TTLOwner(500)}
 	for _, first := range owners {
@@ -228,7 +229,7 @@ func TestAnOwnerIsReplaced(t *testing.T) {
 	}
 }
 
-// What is in the last directory of a snapshot counts for its quotas.
+// The content of the last directory of a snapshot counts for its quotas.
 func TestTheLastDirectoryOfASnapshotCounts(t *testing.T) {
 	l := New(Options{}).Load()
 	s := zk.StatPersisted{Czxid: 1, Mzxid: 1, Pzxid: 1}
@@ -292,8 +293,8 @@ func TestAMoveLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// Size and ctime are what they were set to, in the record or beside it, whatever comes first; and
-// the other parts and what lies behind stay.
+// Size and ctime are what they were set to, in the record or outside it, whichever comes first.
+// The other parts and what is stored behind them stay.
 func TestSizesAndTimes(t *testing.T) {
 	sizes := []int{-1, 0, 1, 100, narrowMax - 1, narrowMax, narrowMax + 1, DataMax}
 	times := []int64{0, 1, -1, 1<<47 - 1, 1 << 47, -1 << 47, -1<<47 - 1, math.MaxInt64, math.MinInt64, 1_790_000_000_000}
@@ -359,8 +360,9 @@ func TestSizesAndTimes(t *testing.T) {
 	tree.setSizeAndTime(tree.nodes.At(id), DataMax+1, 0)
 }
 
-// Of large data the checksum is computed when they come, not again when they go or the stat changes:
-// a small request may name much of it. So it is of a znode that was written, or has a rest.
+// The checksum of large data is computed when the data come, not again when they go or the stat
+// changes: a small request may affect many large data. The same holds for a znode that was
+// written, or has a rest.
 func TestSumOfTheBodyIsKept(t *testing.T) {
 	for _, size := range []int{0, narrowMax, narrowMax + 1, 1 << 20} {
 		for _, written := range []bool{false, true} {
@@ -405,7 +407,7 @@ func TestSumOfTheBodyIsKeptOfASnapshot(t *testing.T) {
 	}
 }
 
-// A part that comes in front of a name changes the place of the checksum.
+// A part that is added in front of a name moves the checksum.
 func TestSumOfTheBodyHasItsPlace(t *testing.T) {
 	for _, first := range []head{0, withRest, withWide, withWrite} {
 		for _, then := range []head{withRest, withWide, withWrite} {
@@ -437,7 +439,7 @@ func TestSumOfTheBodyHasItsPlace(t *testing.T) {
 	}
 }
 
-// A million znodes and more are what a server's memory goes to.
+// A server uses most of its memory for a million znodes and more.
 func TestSizeOfAZnode(t *testing.T) {
 	if got := unsafe.Sizeof(znode{}); got != 32 {
 		t.Errorf("a znode has %d bytes", got)

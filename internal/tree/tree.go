@@ -1,12 +1,11 @@
-// Package tree is the data tree: every znode, with its data, stat and ACL, the
-// index that finds it, and the lists that follow from it (ephemerals by
-// session, containers, TTL znodes, quotas, the digest).
+// Package tree is the data tree: every znode with its data, stat and ACL, the index that finds
+// it, and what is derived from it (ephemerals by session, containers, TTL znodes, quotas, the
+// digest).
 //
-// Transactions go in through Apply, which decides nothing and cannot fail; what
-// changed comes out as results and changes. Readers look at the tree between
-// transactions: Apply is called with the tree locked, Find and what it returns
-// with the tree locked for reading. The one goroutine that applies may also
-// look without a lock, since nobody else writes.
+// Transactions enter through Apply, which decides nothing and cannot fail; it returns results
+// and changes. Readers look at the tree between transactions: Apply is called with the tree
+// locked, Find and what it returns with the tree locked for reading. The one goroutine that
+// applies may also read without a lock, since nobody else writes.
 //
 // What always holds, by number:
 //
@@ -14,16 +13,17 @@
 //	         included).
 //	tree-N2  Applying a transaction again, on a tree that already contains it or
 //	         later ones, leads to the same tree once replay has passed the last
-//	         change contained (fuzzy snapshots rest on it).
+//	         change contained (fuzzy snapshots depend on it).
 //	tree-N3  The digest is the sum over all znodes of their checksums (see
 //	         digest.go).
 //	tree-N4  Parents come before children in every Scan.
 //
-// Memory. A znode is one fixed record, or two, without a pointer in large slabs,
-// its name and data one block in a byte arena: the garbage collector sees some
-// thousand objects where there are ten million znodes, and scans none of them.
+// Memory: a znode is one or two fixed records without pointers in large slabs, and its name and
+// data are one block in a byte arena. So the garbage collector sees some thousand objects for
+// ten million znodes, and scans none of them.
 //
-// The package knows no sessions but their ids, no watches and no files.
+// The package knows nothing about sessions except their ids, and nothing about watches and
+// files.
 package tree
 
 import (
@@ -45,10 +45,10 @@ type Tree struct {
 	mu sync.RWMutex
 	content
 	replaced int // how often the content was replaced
-	longest  int // data that a znode has had, in bytes
+	longest  int // the longest data, in bytes, that a znode has had
 }
 
-// content is all that a tree holds.
+// content is everything that a tree holds.
 type content struct {
 	opts      Options
 	nodes     compact.Slab[znode]
@@ -59,14 +59,14 @@ type content struct {
 	owned     ownedLists
 	quotas    map[string]Limits   // the paths that have a quota
 	limited   pathset.Map[string] // the same
-	appeared  []string            // the paths whose usage has appeared in this transaction, to be counted
-	walks     []*Scan             // snapshots under way
+	appeared  []string            // paths whose usage has to be written at the end of this transaction
+	walks     []*Scan             // scans under way
 	digest    uint64
-	directory share   // that addDirectory has added last
-	scratch   Scratch // of changes
+	directory share   // what addDirectory has added last
+	scratch   Scratch // for changes
 	past      []PastDigest
 	last      zk.Zxid
-	textSize  int64 // bytes of all paths and data
+	textSize  int64 // total bytes of all paths and data
 }
 
 // New returns a tree with the znodes that always exist.
@@ -75,7 +75,7 @@ func New(opts Options) *Tree {
 	t.index = compact.NewIndex()
 	t.acls.init()
 	t.owned.init()
-	t.textSize = 1 // ZooKeeper holds the root under two keys, "" and "/"
+	t.textSize = 1 // ZooKeeper stores the root under two keys, "" and "/"
 	root := t.nodes.Take()
 	t.nodes.At(root).parent = noNode
 	var stat zk.StatPersisted
@@ -89,9 +89,9 @@ func New(opts Options) *Tree {
 	return t
 }
 
-// Become takes over all that another tree holds, which must not be used any
-// more. A reader that holds this tree sees the other content from then on: a leader has
-// sent its state, or the log was truncated. Scans under way are cancelled.
+// Become takes over everything that another tree holds, which must not be used any more. A
+// reader of this tree sees the other content from then on. It is called when a leader has sent
+// its state, or the log was truncated. Scans under way are cancelled.
 func (t *Tree) Become(other *Tree) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,17 +105,17 @@ func (t *Tree) Become(other *Tree) {
 	}
 }
 
-// LongestData returns a bound of how many bytes of data a znode has.
+// LongestData returns an upper bound for the bytes of data of any znode.
 func (t *Tree) LongestData() int { return t.longest }
 
-// noteLength notes how long data are that a znode gets.
+// noteLength records the length of data that a znode is given.
 func (t *Tree) noteLength(bytes int) { t.longest = max(t.longest, bytes) }
 
 // Replaced returns how often the content was replaced by another tree's.
 func (t *Tree) Replaced() int { return t.replaced }
 
-// PutConfig writes what a server says of its ensemble into the znode for it. It
-// is no transaction: the content is the server's own, and not in the digest
+// PutConfig writes a server's description of its ensemble into the znode for it. This is not a
+// transaction: the content is the server's own, and the digest does not include it
 // (ZOOKEEPER-2819).
 func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
 	id, ok := t.find(zk.ConfigPath)
@@ -127,53 +127,53 @@ func (t *Tree) PutConfig(text []byte, version zk.Zxid, timeMs int64) {
 	t.setWritten(n, version, timeMs, -1)
 }
 
-// Lock keeps readers out: from here on until Unlock transactions are applied
-// and their changes told to the watchers.
+// Lock keeps readers out: until Unlock, transactions are applied and watchers are notified of
+// their changes.
 func (t *Tree) Lock() { t.mu.Lock() }
 
 // Unlock lets readers see what was applied.
 func (t *Tree) Unlock() { t.mu.Unlock() }
 
-// RLock keeps transactions out while a reader looks.
+// RLock keeps transactions out while a reader uses the tree.
 func (t *Tree) RLock() { t.mu.RLock() }
 
-// RUnlock ends a look.
+// RUnlock ends that.
 func (t *Tree) RUnlock() { t.mu.RUnlock() }
 
-// LastZxid returns the last transaction applied.
+// LastZxid returns the zxid of the last transaction applied.
 func (t *Tree) LastZxid() zk.Zxid { return t.last }
 
-// SetLastZxid states what the tree contains; used after loading a snapshot.
+// SetLastZxid sets the zxid up to which the tree contains transactions, after a snapshot was
+// loaded.
 func (t *Tree) SetLastZxid(z zk.Zxid) { t.last = z }
 
 // Count returns the number of znodes, the root included.
 func (t *Tree) Count() int { return t.nodes.Len() }
 
-// TextBytes returns the sum of the lengths of all paths and data, as
-// ZooKeeper's approximate_data_size counts it.
+// TextBytes returns the total length of all paths and data, as ZooKeeper's
+// approximate_data_size counts it.
 func (t *Tree) TextBytes() int64 { return t.textSize }
 
 // Extended reports whether TTL znodes exist here.
 func (t *Tree) Extended() bool { return t.opts.ExtendedTypes }
 
-// Find returns the znode at path. The empty path is the root's other name; a
-// path that cannot exist is simply not found.
+// Find returns the znode at path. The empty path is another name of the root; a path that
+// cannot exist is simply not found.
 func (t *Tree) Find(path string) (Node, bool) {
 	id, ok := t.find(path)
 	return Node{t, id}, ok
 }
 
-// Place is where a tree had a znode when it was asked for (Node.Place). The zero value is
-// nowhere.
+// Place is where a tree had a znode when Node.Place was called. The zero value is nowhere.
 type Place struct {
 	id       uint32
 	replaced uint32 // see Replaced
 	czxid    zk.Zxid
 }
 
-// findAt is find where the znode is likely to be: a place is that of the path as long as the
-// same znode is there. One that came to it later has a later czxid, and those that one
-// transaction creates have places of their own.
+// findAt is find with the likely place of the znode. A place is valid as long as the same znode
+// is there: one that came to that place later has a higher czxid, and znodes that one
+// transaction creates have different places.
 func (t *Tree) findAt(at Place, path string) (uint32, bool) {
 	if at.id != noNode && int(at.replaced) == t.replaced {
 		if n := t.nodes.At(at.id); n.czxid == at.czxid && t.name(n) == path[1+strings.LastIndexByte(path, '/'):] {
@@ -208,7 +208,7 @@ func (t *Tree) child(parent uint32, name string) (uint32, bool) {
 	return t.childOf(parent, name, t.index.Hash(parent, name))
 }
 
-// childOf is child with the hash of both, which insertUnder needs too.
+// childOf is child with the hash of parent and name, which insertUnder needs too.
 func (t *Tree) childOf(parent uint32, name string, hash uint64) (uint32, bool) {
 	return t.index.Find(hash, func(id uint32) bool {
 		n := t.nodes.At(id)
@@ -216,7 +216,7 @@ func (t *Tree) childOf(parent uint32, name string, hash uint64) (uint32, bool) {
 	})
 }
 
-// insert adds a znode whose parent exists and which does not exist yet.
+// insert adds a znode that does not exist yet and whose parent exists.
 func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) {
 	parentPath, name := zk.SplitPath(path)
 	parent, ok := t.find(parentPath)
@@ -229,8 +229,8 @@ func (t *Tree) insert(path string, data []byte, acl uint32, s zk.StatPersisted) 
 	t.addDigest(id, sum, &s)
 }
 
-// insertUnder adds a znode and links it everywhere but into its parent's stat, the counts of those
-// above it, and the digest.
+// insertUnder adds a znode and links it everywhere except in its parent's stat, the counts of
+// the znodes above it, and the digest.
 func (t *Tree) insertUnder(parent uint32, path, name string, hash uint64, data []byte, sum, acl uint32, s *zk.StatPersisted) uint32 {
 	id := t.nodes.Take()
 	n := t.nodes.At(id)
@@ -245,7 +245,7 @@ func (t *Tree) insertUnder(parent uint32, path, name string, hash uint64, data [
 	return id
 }
 
-// fill stores name, data, ACL and stat of a fresh record.
+// fill stores name, data, ACL and stat of a new record.
 func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32, s *zk.StatPersisted) {
 	n := t.nodes.At(id)
 	if acl != openACL || !plainStat(s) {
@@ -261,7 +261,7 @@ func (t *Tree) fill(id uint32, path, name string, data []byte, sum, acl uint32, 
 	t.textSize += int64(len(path) + len(data))
 }
 
-// remove takes a childless znode out, with everything that points at it.
+// remove removes a childless znode, and everything that points at it.
 func (t *Tree) remove(id uint32, path string) {
 	n := t.nodes.At(id)
 	s := t.stat(n)
@@ -272,7 +272,7 @@ func (t *Tree) remove(id uint32, path string) {
 	t.unlink(n.parent, id)
 	t.textSize -= int64(len(path)) + int64(t.dataBytes(n))
 	t.acls.release(t.restOf(n).acl, len(t.walks) > 0)
-	bytes := t.blockBytes(n) // asks the rest for the length of a long name
+	bytes := t.blockBytes(n) // needs the rest, for the length of a long name
 	if n.head&withRest != 0 {
 		t.rests.Give(t.restPlace(n))
 	}

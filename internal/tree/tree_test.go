@@ -25,8 +25,8 @@ func TestDigestOfAFreshTreeIsZooKeepers(t *testing.T) {
 	}
 }
 
-// world makes random transactions as a server would decide them, so that each
-// fits the tree it was decided on.
+// world makes random transactions as a server would decide them, so that each fits the tree on
+// which it was decided.
 type world struct {
 	random *rand.Rand
 	tree   *Tree
@@ -120,9 +120,8 @@ func (w *world) apply(session zk.SessionID, txn zk.Txn) {
 	}
 }
 
-// remake deletes a directory with all that is below it, the deepest first, and
-// makes it again with other data and another child, as one program after another
-// does with its working directory.
+// remake deletes a directory with everything below it, the deepest first, and creates it again
+// with other data and another child, as successive programs do with their working directory.
 func (w *world) remake() {
 	path := fmt.Sprintf("/n%d", w.random.IntN(6))
 	up, _ := w.tree.Find("/")
@@ -177,7 +176,7 @@ func dump(t *Tree) map[string]string {
 	return all
 }
 
-// sum computes the digest from nothing.
+// sum computes the digest from scratch.
 func sum(t *Tree) uint64 {
 	s := t.NewScan()
 	defer s.End()
@@ -238,8 +237,8 @@ func TestTreeEqualsItsNaiveModel(t *testing.T) {
 	}
 }
 
-// A snapshot taken while transactions go on, and the log from its start, give
-// the tree that the transactions gave (tree-N2).
+// A snapshot taken while transactions go on, and the log from its start, give the tree that the
+// transactions gave (tree-N2).
 func TestFuzzySnapshotAndReplayGiveTheSameTree(t *testing.T) {
 	for seed := range uint64(60) {
 		w := newWorld(seed)
@@ -259,7 +258,7 @@ func TestFuzzySnapshotAndReplayGiveTheSameTree(t *testing.T) {
 		for next(s, &e) {
 			e.Data, snapshot = bytes.Clone(e.Data), append(snapshot, saved{e, e.Data == nil})
 			for range w.random.IntN(6) {
-				if w.random.IntN(40) == 0 { // seldom: the next one hides what the last one broke
+				if w.random.IntN(40) == 0 { // rarely: the next one hides what the last one broke
 					w.remake()
 				} else {
 					w.step()
@@ -299,9 +298,9 @@ func TestFuzzySnapshotAndReplayGiveTheSameTree(t *testing.T) {
 	}
 }
 
-// A directory is changed, deleted and made again with another child before a
-// snapshot under way shows it: the log has the first one's change, the snapshot
-// the second one with its child.
+// A directory is changed, deleted and created again with another child before a snapshot under
+// way shows it: the log has the change of the first one, the snapshot has the second one with
+// its child.
 func TestReplayDeletesADirectoryThatHasLaterChildren(t *testing.T) {
 	w := newWorld(1)
 	create := func(path, data string, cversion int32) {
@@ -340,7 +339,8 @@ func TestReplayDeletesADirectoryThatHasLaterChildren(t *testing.T) {
 	}
 }
 
-// A place that another znode has come to, or that is of a tree that was replaced, is not used.
+// A place that another znode has taken, or that belongs to a tree that was replaced, is not
+// used.
 func TestAPlaceIsThatOfOneZnodeAlone(t *testing.T) {
 	w := newWorld(1)
 	set := func(path string, at Place) zk.Code {
@@ -485,8 +485,8 @@ func TestQuotaUsageFollowsTheSubtree(t *testing.T) {
 	}
 }
 
-// A multi that makes and deletes a usage znode again and again has the subtree not counted
-// at all: it is applied on every server, and at each of their next starts.
+// A multi that creates and deletes a usage znode again and again does not make the subtree be
+// counted at all: it is applied on every server, and at each of their next starts.
 func TestUsageIsNotCountedInATransaction(t *testing.T) {
 	w := newWorld(1)
 	w.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/q", ACL: zk.OpenACL(), ParentCversion: 1})
@@ -552,7 +552,7 @@ func TestLookupsOfImpossiblePathsFindNothing(t *testing.T) {
 
 func TestNamesOfEveryLengthAreKept(t *testing.T) {
 	w := newWorld(1)
-	// Of the built-in znodes three have a rest: the root, /zookeeper and its config.
+	// Three of the built-in znodes have a rest: the root, /zookeeper and its config.
 	lengths := []int{1, 253, 254, 255, 256, 300, 5000, 70_000}
 	for i, n := range lengths {
 		path := "/" + strings.Repeat("n", n)
@@ -575,8 +575,8 @@ func TestNamesOfEveryLengthAreKept(t *testing.T) {
 	}
 }
 
-// No znode has had longer data than the bound says: not when it was made, nor when its data
-// were replaced, in place or not, nor after another tree's content has come.
+// No znode has had longer data than the bound says: not when it was created, nor when its data
+// were replaced, in place or not, nor after another tree's content was taken over.
 func TestLongestDataIsABound(t *testing.T) {
 	w, other := newWorld(6), newWorld(7)
 	other.apply(1, zk.Txn{Op: zk.OpCreate, Path: "/made", Data: make([]byte, 90_000), ACL: zk.OpenACL(), ParentCversion: 1})
@@ -617,8 +617,8 @@ func TestIndexFindsWhatItHolds(t *testing.T) {
 	}
 }
 
-// Data that grow a little with each write need other blocks each time. They hold no more
-// than some times their size, and nothing when they have gone.
+// Data that grow a little with each write need other blocks each time. They take no more than a
+// few times their size, and nothing after they are gone.
 func TestMemoryOfGrowingData(t *testing.T) {
 	for _, shuffled := range []bool{false, true} {
 		w := newWorld(1)
@@ -700,7 +700,7 @@ func TestPastDigestsAreThoseOfEach128thTransaction(t *testing.T) {
 	}
 }
 
-// A look of the reaper is one step, whatever the names of what it finds are.
+// A scan of the reaper is one step, however long the names are that it finds.
 func TestReapableStopsAtSoManyBytes(t *testing.T) {
 	w := newWorld(1)
 	for i := range 30 {
@@ -715,8 +715,8 @@ func TestReapableStopsAtSoManyBytes(t *testing.T) {
 	}
 }
 
-// A look of the reaper is one step, however many there are to look at, and the next one
-// goes on: what is deleted meanwhile hides none of the others.
+// A scan of the reaper is one step, however many znodes there are to look at, and the next one
+// continues: deletions meanwhile hide none of the others.
 func TestReapableLooksAtSoManyAndGoesOn(t *testing.T) {
 	w := newWorld(1)
 	const all = 2*reapLooks + 500
@@ -746,7 +746,7 @@ func TestReapableLooksAtSoManyAndGoesOn(t *testing.T) {
 	}
 }
 
-// The sum of a stat goes on from any other as package crc32 would.
+// The sum of a stat continues from any other sum as package crc32 would.
 func TestSumOfAStatIsItsCRC(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var scratch Scratch
@@ -771,8 +771,8 @@ func TestSumOfAStatIsItsCRC(t *testing.T) {
 	}
 }
 
-// The sum of a path and data is that of both in a row, however long they are, and whatever was
-// summed before in the same space.
+// The sum of a path and data is that of both in sequence, however long they are, and whatever
+// was summed before in the same space.
 func TestSumOfABodyIsItsCRC(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 3))
 	var scratch Scratch

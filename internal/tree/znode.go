@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// znode is one record of the slab: 32 bytes, half a line of the processor's cache, no pointers. Its
-// block of the arena has what varies in length, and what most znodes do not have:
+// znode is one record of the slab: 32 bytes, half a line of the processor's cache, without
+// pointers. Its block in the arena has what varies in length, and what most znodes do not have:
 //
 //	4 bytes   where the rest is, if the znode has one
 //	16 bytes  size and ctime, if they are wide, and BodySum
@@ -26,14 +26,14 @@ type znode struct {
 	block      uint32 // in the arena
 }
 
-// head is the flags of a znode, and its size and ctime if they are not wide. From the top:
+// head has the flags of a znode, and its size and ctime if they are not wide. From the top:
 //
-//	12 bits  size of the data and 1, 0 for null
+//	12 bits  size of the data plus 1, 0 for null
 //	4 bits   flags
 //	48 bits  ctime, signed
 type head uint64
 
-// Flags: what a block has in front, and that BodySum is kept, see sumOf.
+// Flags: which parts come first in the block, and whether BodySum is kept, see sumOf.
 const (
 	withRest head = 1 << (timeBits + iota)
 	withWide
@@ -53,47 +53,49 @@ const (
 	narrowMax = 1<<(64-sizeShift) - 2 // bytes of data
 )
 
-// DataMax is how many bytes of data a znode may have. What reads records bounds them by it.
+// DataMax is how many bytes of data a znode may have. Code that reads records uses it as their
+// limit.
 const DataMax = 1<<30 - 2
 
-// fits reports whether a size, -1 for null, and a ctime are not wide.
+// fits reports whether a size, -1 for null, and a ctime fit into a head, so that they are not
+// wide.
 func fits(size int, ctime int64) bool {
 	return size <= narrowMax && ctime>>(timeBits-1) == ctime>>63
 }
 
-// narrow is the head of a znode with those, without flags.
+// narrow returns a head with a size and a ctime, without flags.
 func narrow(size int, ctime int64) head {
 	return head(uint64(size+1)<<sizeShift | uint64(ctime)&(1<<timeBits-1))
 }
 
-// size and ctime are those of a head that is not wide.
+// size and ctime return the values of a head that is not wide.
 func (h head) size() int    { return int(h>>sizeShift) - 1 }
 func (h head) ctime() int64 { return int64(h<<(64-timeBits)) >> (64 - timeBits) }
 
-// bytes is how long what comes before the name is.
+// bytes returns the length of the part before the name.
 func (h head) bytes() int { return h.writeAt() + int(h/withWrite&1)*writeBytes }
 
-// wideAt and writeAt are where those parts begin.
+// wideAt and writeAt return where those parts begin.
 func (h head) wideAt() int  { return int(h/withRest&1) * restBytes }
 func (h head) writeAt() int { return h.wideAt() + int(h/withWide&1)*wideBytes }
 
-// rest is what a znode has beyond a leaf: children now or once, an owner, an ACL of its own, a
-// name of more than 254 bytes.
+// rest is what a znode may have in addition to what a leaf has: children now or in the past, an
+// owner, an ACL of its own, a name of more than 254 bytes.
 type rest struct {
 	owner      int64   // ephemeralOwner as stored
-	pzxid      zk.Zxid // that of a znode without a rest is its czxid
+	pzxid      zk.Zxid // for a znode without a rest it is its czxid
 	aversion   int32
 	cversion   int32
 	children   int32
-	below      int32  // znodes, at any depth
-	names      int64  // bytes of the children's names
+	below      int32  // number of znodes below it, at any depth
+	names      int64  // total bytes of the children's names
 	first      uint32 // head of the children's list
-	counted    int32  // of below, those that a quota of this znode counts, see quota.go
-	bytes      int64  // of data, in what is counted
+	counted    int32  // those of below that a quota of this znode counts, see quota.go
+	bytes      int64  // bytes of data in what is counted
 	place      uint32 // in the list of its owner, see owned.go
 	acl        uint32 // in the ACL table
-	nameLength uint32 // if it is a longName
-	bodySum    uint32 // of path and data, if it is not in the block: see sumOf
+	nameLength uint32 // length of the name, if that is longName in the block
+	bodySum    uint32 // of path and data, if it is not kept in the block: see sumOf
 	limited    bool   // this znode has a quota
 }
 
@@ -103,10 +105,10 @@ const (
 	longName        = 255
 )
 
-// plain is the rest of a znode that has none. It is only read.
+// plain is the rest of every znode that has none. It is only read.
 var plain rest
 
-// restOf returns a znode's rest to be read.
+// restOf returns a znode's rest for reading.
 func (t *Tree) restOf(n *znode) *rest {
 	if n.head&withRest == 0 {
 		return &plain
@@ -114,12 +116,12 @@ func (t *Tree) restOf(n *znode) *rest {
 	return t.rests.At(t.restPlace(n))
 }
 
-// restPlace is where the rest of a znode is that has one.
+// restPlace returns where the rest is of a znode that has one.
 func (t *Tree) restPlace(n *znode) uint32 {
 	return binary.LittleEndian.Uint32(t.blocks.Bytes(n.block, restBytes))
 }
 
-// needRest returns a znode's rest to be changed.
+// needRest returns a znode's rest for writing, and creates it if there is none.
 func (t *Tree) needRest(n *znode) *rest {
 	if n.head&withRest == 0 {
 		t.prepend(n, withRest)
@@ -128,7 +130,7 @@ func (t *Tree) needRest(n *znode) *rest {
 	return t.rests.At(t.restPlace(n))
 }
 
-// takeRest gives a znode a rest, whose block has the space for where that is.
+// takeRest creates a rest for a znode whose block already has space for its place.
 func (t *Tree) takeRest(n *znode) {
 	place := t.rests.Take()
 	binary.LittleEndian.PutUint32(t.blocks.Bytes(n.block, restBytes), place)
@@ -153,7 +155,7 @@ func (t *Tree) written(n *znode) (mzxid zk.Zxid, mtime int64, version int32) {
 	return mzxid, mtime, int32(binary.LittleEndian.Uint32(b[16:]))
 }
 
-// setWritten is the other way of written.
+// setWritten is the reverse of written.
 func (t *Tree) setWritten(n *znode, mzxid zk.Zxid, mtime int64, version int32) {
 	if n.head&withWrite == 0 {
 		if mzxid == n.czxid && mtime == t.ctime(n) && version == 0 {
@@ -167,7 +169,7 @@ func (t *Tree) setWritten(n *znode, mzxid zk.Zxid, mtime int64, version int32) {
 	binary.LittleEndian.PutUint32(b[16:], uint32(version))
 }
 
-// setStat sets the stat of a znode that has its block.
+// setStat sets the stat of a znode that already has its block.
 func (t *Tree) setStat(n *znode, s *zk.StatPersisted) {
 	n.czxid = s.Czxid
 	t.setSizeAndTime(n, t.size(n), s.Ctime)
@@ -179,7 +181,7 @@ func (t *Tree) setStat(n *znode, s *zk.StatPersisted) {
 	r.owner, r.pzxid, r.cversion, r.aversion = s.EphemeralOwner, s.Pzxid, s.Cversion, s.Aversion
 }
 
-// plainStat reports whether a znode with such a stat needs no rest for it.
+// plainStat reports whether a znode with this stat needs no rest for it.
 func plainStat(s *zk.StatPersisted) bool {
 	return s.EphemeralOwner == 0 && s.Pzxid == s.Czxid && s.Cversion == 0 && s.Aversion == 0
 }
@@ -197,14 +199,14 @@ func (t *Tree) stat(n *znode) zk.StatPersisted {
 	return s
 }
 
-// useACL makes a znode refer to a list of the table.
+// useACL makes a znode refer to an ACL of the table.
 func (t *Tree) useACL(n *znode, list uint32) {
 	if n.head&withRest != 0 || list != openACL {
 		t.needRest(n).acl = list
 	}
 }
 
-// size is how long a znode's data are, -1 for null.
+// size returns the length of a znode's data, -1 for null.
 func (t *Tree) size(n *znode) int {
 	if n.head&withWide == 0 {
 		return n.head.size()
@@ -219,7 +221,7 @@ func (t *Tree) ctime(n *znode) int64 {
 	return t.wideCtime(n)
 }
 
-// wideSize and wideCtime are those of a znode that has both in its block.
+// wideSize and wideCtime return the values of a znode that has both in its block.
 func (t *Tree) wideSize(n *znode) int {
 	return int(binary.LittleEndian.Uint32(t.blocks.Bytes(n.block, n.head.bytes())[n.head.wideAt():])) - 1
 }
@@ -228,10 +230,10 @@ func (t *Tree) wideCtime(n *znode) int64 {
 	return int64(binary.LittleEndian.Uint64(t.blocks.Bytes(n.block, n.head.bytes())[n.head.wideAt()+4:]))
 }
 
-// dataBytes is the length of a znode's data.
+// dataBytes returns the length of a znode's data.
 func (t *Tree) dataBytes(n *znode) int { return max(0, t.size(n)) }
 
-// setSizeAndTime sets size and ctime. A znode that was wide stays so.
+// setSizeAndTime sets size and ctime. A znode that was wide remains wide.
 func (t *Tree) setSizeAndTime(n *znode, size int, ctime int64) {
 	if n.head&withWide == 0 {
 		if fits(size, ctime) {
@@ -253,7 +255,7 @@ func (t *Tree) putWide(n *znode, size int, ctime int64) {
 	binary.LittleEndian.PutUint64(b[4:], uint64(ctime))
 }
 
-// sizeOf is how long data are, -1 for null.
+// sizeOf returns the length of data, -1 for null.
 func sizeOf(data []byte) int {
 	if data == nil {
 		return -1
@@ -261,7 +263,7 @@ func sizeOf(data []byte) int {
 	return len(data)
 }
 
-// nameBytes is the length of a znode's name.
+// nameBytes returns the length of a znode's name.
 func (t *Tree) nameBytes(n *znode) int {
 	start := n.head.bytes()
 	if b := t.blocks.Bytes(n.block, start+1)[start]; b != longName {
@@ -270,13 +272,13 @@ func (t *Tree) nameBytes(n *znode) int {
 	return int(t.restOf(n).nameLength)
 }
 
-// nameEnd is how long what comes before the data is.
+// nameEnd returns the length of the part before the data.
 func (t *Tree) nameEnd(n *znode) int { return n.head.bytes() + 1 + t.nameBytes(n) }
 
 func (t *Tree) blockBytes(n *znode) int { return t.nameEnd(n) + t.dataBytes(n) }
 
-// store puts name and data into a new block of a znode, behind what its flags ask for: its rest
-// is taken, size and ctime are set, and what was written is not.
+// store puts name and data into a new block of a znode, after the parts that its flags require.
+// It creates the rest and sets size and ctime, but does not fill in the part for writes.
 func (t *Tree) store(n *znode, name string, data []byte, ctime int64) {
 	size := sizeOf(data)
 	if len(name) >= longName {
@@ -306,7 +308,7 @@ func (t *Tree) store(n *znode, name string, data []byte, ctime int64) {
 	}
 }
 
-// prepend makes space for what a flag says in the block of a znode, which does not have it yet.
+// prepend makes space for the part of a flag in the block of a znode that does not have it yet.
 func (t *Tree) prepend(n *znode, flag head) {
 	old, oldBytes := n.block, t.blockBytes(n)
 	at, added := 0, restBytes
@@ -316,7 +318,7 @@ func (t *Tree) prepend(n *znode, flag head) {
 	case withWrite:
 		at, added = n.head.writeAt(), writeBytes
 	}
-	if flag != withRest { // BodySum has its place elsewhere now
+	if flag != withRest { // BodySum is kept in another place now
 		n.head &^= summed
 	}
 	n.head |= flag
@@ -333,7 +335,7 @@ func (t *Tree) prepend(n *znode, flag head) {
 	}
 }
 
-// setData replaces the data of a znode and counts how they have grown.
+// setData replaces the data of a znode and counts how much they have grown.
 func (t *Tree) setData(n *znode, data []byte) {
 	grown := int64(len(data)) - int64(t.dataBytes(n))
 	t.textSize += grown
@@ -343,7 +345,7 @@ func (t *Tree) setData(n *znode, data []byte) {
 	t.replace(n, data)
 }
 
-// replace puts other data after the name of a znode: in place, if the block has the space.
+// replace puts new data after the name of a znode, in place if the block has the space.
 func (t *Tree) replace(n *znode, data []byte) {
 	t.noteLength(len(data))
 	n.head &^= summed
@@ -362,7 +364,7 @@ func (t *Tree) replace(n *znode, data []byte) {
 	copy(t.blocks.Bytes(n.block, bytes)[before:], data)
 }
 
-// name returns a znode's last path component; it aliases the arena.
+// name returns the last path component of a znode; it aliases the arena.
 func (t *Tree) name(n *znode) string {
 	size, start := t.nameBytes(n), n.head.bytes()+1
 	if size == 0 {
@@ -372,13 +374,13 @@ func (t *Tree) name(n *znode) string {
 	return unsafe.String(&b[0], size)
 }
 
-// data returns a znode's data, nil for null; they alias the arena.
+// data returns a znode's data, nil for null; it aliases the arena.
 func (t *Tree) data(n *znode) []byte {
 	_, data := t.text(n)
 	return data
 }
 
-// text is name and data, of one look at the block; they alias the arena.
+// text returns name and data with one access to the block; both alias the arena.
 func (t *Tree) text(n *znode) (name string, data []byte) {
 	start, length, size := n.head.bytes()+1, t.nameBytes(n), t.size(n)
 	b := t.blocks.Bytes(n.block, start+length+max(0, size))
@@ -391,7 +393,7 @@ func (t *Tree) text(n *znode) (name string, data []byte) {
 	return name, data
 }
 
-// link puts child at the head of parent's list. It is counted by countBelow.
+// link puts child at the head of parent's list. countBelow counts it.
 func (t *Tree) link(parent, child uint32) {
 	p, c := t.needRest(t.nodes.At(parent)), t.nodes.At(child)
 	c.next, c.prev = p.first, noNode
@@ -403,7 +405,7 @@ func (t *Tree) link(parent, child uint32) {
 	p.names += int64(t.nameBytes(c))
 }
 
-// countBelow adds a leaf to the counts of all above it, or takes it out.
+// countBelow adds a leaf to the counts of all znodes above it, or subtracts it.
 func (t *Tree) countBelow(n *znode, sign int32) {
 	t.addBelow(n.parent, sign)
 	if !t.restOf(n).limited {
@@ -411,7 +413,8 @@ func (t *Tree) countBelow(n *znode, sign int32) {
 	}
 }
 
-// addBelow counts more znodes below one that has children, and all above it.
+// addBelow adds more znodes to the counts of a znode that has children, and of all znodes above
+// it.
 func (t *Tree) addBelow(id uint32, more int32) {
 	for ; id != noNode; id = t.nodes.At(id).parent {
 		t.restOf(t.nodes.At(id)).below += more
@@ -458,8 +461,8 @@ func (t *Tree) path(id uint32) string {
 	return unsafe.String(&b[0], len(b))
 }
 
-// Node is a look at one znode. It is valid only while the tree is locked for
-// reading; what it returns as slices and names aliases the tree, too.
+// Node is a view of one znode. It is valid only while the tree is locked for reading; slices
+// and names that it returns alias the tree too.
 type Node struct {
 	t  *Tree
 	id uint32
@@ -471,14 +474,14 @@ func (n Node) Data() []byte { return n.t.data(n.t.nodes.At(n.id)) }
 // Persisted returns the stored part of the stat.
 func (n Node) Persisted() zk.StatPersisted { return n.t.stat(n.t.nodes.At(n.id)) }
 
-// Stat returns the stat a client sees.
+// Stat returns the stat that a client sees.
 func (n Node) Stat() zk.Stat {
 	z := n.t.nodes.At(n.id)
 	s := n.t.stat(z)
 	return n.t.clientStat(z, &s)
 }
 
-// clientStat is what a client sees of a znode with that stat.
+// clientStat returns what a client sees of a znode with the given stat.
 func (t *Tree) clientStat(n *znode, s *zk.StatPersisted) zk.Stat {
 	return s.Client(int32(t.dataBytes(n)), t.restOf(n).children, t.opts.ExtendedTypes)
 }
@@ -489,7 +492,8 @@ func (n Node) ACL() acl.List { return n.t.acls.list(n.t.restOf(n.t.nodes.At(n.id
 // DataBytes returns the length of the data.
 func (n Node) DataBytes() int { return n.t.dataBytes(n.t.nodes.At(n.id)) }
 
-// Place returns where the znode is. Those that every tree has from the beginning are nowhere.
+// Place returns where the znode is. For znodes that every tree has from the beginning it
+// returns the zero value.
 func (n Node) Place() Place {
 	if z := n.t.nodes.At(n.id); z.czxid > 0 {
 		return Place{n.id, uint32(n.t.replaced), z.czxid}
@@ -500,13 +504,14 @@ func (n Node) Place() Place {
 // NumChildren returns the number of direct children.
 func (n Node) NumChildren() int { return int(n.t.restOf(n.t.nodes.At(n.id)).children) }
 
-// NamesBytes returns the length of the names of all children.
+// NamesBytes returns the total length of the names of all children.
 func (n Node) NamesBytes() int64 { return n.t.restOf(n.t.nodes.At(n.id)).names }
 
-// BodySum returns the checksum of path and data that the digest rests on; the path is the znode's.
+// BodySum returns the checksum of path and data on which the digest is based; path must be that
+// of the znode.
 func (n Node) BodySum(path string, b *Scratch) uint32 { return n.t.sumOf(n.t.nodes.At(n.id), path, b) }
 
-// Child returns the direct child of that name, if there is one.
+// Child returns the direct child with a name, if there is one.
 func (n Node) Child(name string) (child Node, ok bool) {
 	id, ok := n.t.child(n.id, name)
 	return Node{n.t, id}, ok
@@ -523,11 +528,11 @@ func (n Node) Children(names []string) []string {
 	return names
 }
 
-// ChildrenAfter appends names of direct children, in the order in which Children has them:
-// those after the child of that name, or from the first on for "". It appends at most so many,
-// and ends with the one whose bytes reach bytesMax. more says that others come after them; ok is false if there is
-// no such child. A child keeps its place among the others as long as it and this tree live
-// (see Tree.Replaced); a new one comes before all others.
+// ChildrenAfter appends names of direct children, in the order of Children, starting after the
+// child named after, or with the first for "". It appends at most limit names, and ends with
+// the name whose bytes reach bytesMax. more reports whether other names follow; ok is false if
+// there is no child named after. A child keeps its place among the others as long as it and
+// this tree exist (see Tree.Replaced); a new child comes before all others.
 func (n Node) ChildrenAfter(after string, names []string, limit, bytesMax int) (all []string, more, ok bool) {
 	id := n.t.first(n.id)
 	if after != "" {
@@ -546,14 +551,14 @@ func (n Node) ChildrenAfter(after string, names []string, limit, bytesMax int) (
 	return names, id != noNode, true
 }
 
-// Descendants is the number of znodes below this one, at any depth.
+// Descendants returns the number of znodes below this one, at any depth.
 func (n Node) Descendants() int { return int(n.t.restOf(n.t.nodes.At(n.id)).below) }
 
 // first returns the head of a znode's list of children.
 func (t *Tree) first(id uint32) uint32 { return t.restOf(t.nodes.At(id)).first }
 
-// following returns the znode after id in a walk, parents first, of what is
-// below top, or noNode at its end.
+// following returns the znode after id in a walk, parents first, over what is below top; noNode
+// at the end.
 func (t *Tree) following(id, top uint32) uint32 {
 	if first := t.first(id); first != noNode {
 		return first

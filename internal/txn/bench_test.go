@@ -12,7 +12,7 @@ var (
 	hotDigest = zk.Digest{Version: 2, Value: 1}
 )
 
-// Every server writes and reads each transaction.
+// Every server writes and reads each transaction, so that must not allocate.
 func TestASetIsWrittenAndReadWithoutAllocating(t *testing.T) {
 	buffer := make([]byte, 0, 1<<10)
 	if got := testing.AllocsPerRun(100, func() { Append(buffer, &hotHeader, &hotSet, hotDigest) }); got != 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The open list of a create is one for all, and no other list is taken for it.
+// All creates with the open ACL share one list, and no other list is mistaken for it.
 func TestOpenListIsToldFromOthers(t *testing.T) {
 	for _, list := range [][]zk.ACL{zk.OpenACL(), zk.ReadACL(), append(zk.OpenACL(), zk.ReadACL()...), append(zk.OpenACL(), zk.OpenACL()...), {}} {
 		h, x := zk.TxnHeader{Zxid: 1, Op: zk.OpCreate}, zk.Txn{Op: zk.OpCreate, Path: "/a", Data: []byte("x"), ACL: list}

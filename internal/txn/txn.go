@@ -1,6 +1,6 @@
-// Package txn holds the bytes of a transaction: header, body and, at the end,
-// the digest of the tree after it. The same bytes stand in the transaction log
-// and travel between servers.
+// Package txn encodes and decodes transactions: header, body and, at the end,
+// the digest of the tree after the transaction. The transaction log and the
+// protocol between servers use the same bytes.
 //
 //	header   int64 session, int32 cxid, int64 zxid, int64 time ms, int32 op   32 bytes
 //	body     the fields of the operation
@@ -11,11 +11,13 @@
 //	txn-T1  Decode never panics, and takes no memory beyond a small multiple of
 //	        its input.
 //	txn-T2  Strings and bytes of a decoded transaction alias the input.
-//	txn-T3  A digest is recognized by what is left of the input, never by an
-//	        option: servers with different options share directories.
-//	txn-T4  In a multi that failed, a part of the kind error may have the body of what
-//	        was to be done: Apache's servers change the kinds in memory when they apply
-//	        it, and log or send it then. Such a part has the code OK.
+//	txn-T3  A digest is recognized by what is left of the input, never by a
+//	        setting, because servers with different settings may use the same
+//	        directory.
+//	txn-T4  In a multi that failed, a part of the kind error may still have the body
+//	        of the operation that it was: Apache's servers change the kinds in memory
+//	        when they apply the multi, and may log or send it after that. Such a part
+//	        has the code OK.
 package txn
 
 import (
@@ -120,8 +122,8 @@ func Zxid(payload []byte) (zk.Zxid, error) {
 	return zk.Zxid(d.Long()), nil
 }
 
-// TimeMs reads when a transaction was decided, in ms since 1970, without decoding the rest;
-// 0 of what is shorter than a header.
+// TimeMs reads when a transaction was decided, in ms since 1970, without decoding the rest.
+// It returns 0 if payload is shorter than a header.
 func TimeMs(payload []byte) int64 {
 	if len(payload) < headerBytes {
 		return 0
@@ -130,8 +132,8 @@ func TimeMs(payload []byte) int64 {
 	return d.Long()
 }
 
-// Split returns of what kind a transaction is, and its body without decoding it. What is shorter
-// than a header is a notification, which no transaction is.
+// Split returns the operation of a transaction and its undecoded body. For a payload shorter
+// than a header it returns the operation of a notification, which no transaction has.
 func Split(payload []byte) (op zk.Op, body []byte) {
 	if len(payload) < headerBytes {
 		return zk.OpNotification, nil
@@ -140,7 +142,7 @@ func Split(payload []byte) (op zk.Op, body []byte) {
 	return zk.Op(d.Int()), payload[headerBytes:]
 }
 
-// Decode reads a whole transaction. Bytes that belong to nothing are an error.
+// Decode reads a whole transaction. Bytes left over are an error.
 func Decode(payload []byte) (zk.TxnHeader, zk.Txn, zk.Digest, error) {
 	d := jute.NewDecoder(payload, len(payload))
 	h := zk.TxnHeader{
@@ -166,7 +168,7 @@ func decodeDigest(d *jute.Decoder) zk.Digest {
 	return zk.Digest{Version: d.Int(), Value: uint64(d.Long())}
 }
 
-// decodeBody reads the fields of t.Op. top tells that a digest may follow.
+// decodeBody reads the fields of t.Op. top says that a digest may follow.
 func decodeBody(d *jute.Decoder, t *zk.Txn, top bool) {
 	switch t.Op {
 	case zk.OpCreate, zk.OpCreate2:
@@ -216,8 +218,9 @@ func decodeCreate(d *jute.Decoder, t *zk.Txn) {
 }
 
 // decodeCloseSession reads the list of ephemerals, which servers before 3.6, or
-// with closeSessionTxn.enabled=false, do not write. It is there if it parses to
-// an exact end, of the input or of what is in front of a digest (txn-T3).
+// with closeSessionTxn.enabled=false, do not write. The list is taken as
+// present if parsing it ends exactly at the end of the input or at the start of
+// a digest (txn-T3).
 func decodeCloseSession(d *jute.Decoder, t *zk.Txn) {
 	rest := d.Rest()
 	try := jute.NewDecoder(rest, len(rest))
@@ -243,7 +246,7 @@ func decodeMulti(d *jute.Decoder, t *zk.Txn, top bool) {
 		part := jute.NewDecoder(body, len(body))
 		decodeBody(&part, &sub, false)
 		if sub.Op == zk.OpError && part.Err() == nil && part.Len() > 0 {
-			sub.Code = zk.OK // what was read is the beginning of another body (txn-T4)
+			sub.Code = zk.OK // the code that was read is the start of another operation's body (txn-T4)
 			part = jute.NewDecoder(nil, 0)
 		}
 		if part.Err() == nil && part.Len() > 0 {
@@ -259,7 +262,7 @@ func decodeMulti(d *jute.Decoder, t *zk.Txn, top bool) {
 	}
 }
 
-// Same reports whether two records are of the same transaction. The parts of a multi that
+// Same reports whether two records hold the same transaction. The parts of a multi that
 // failed may differ: see txn-T4.
 func Same(a, b []byte) bool {
 	if bytes.Equal(a, b) {
@@ -274,7 +277,7 @@ func hasFailed(t *zk.Txn) bool {
 	return slices.ContainsFunc(t.Sub, func(sub zk.Txn) bool { return sub.Op == zk.OpError })
 }
 
-// openACL is the list of nearly all creates, which have it from here: nobody changes it.
+// openACL is the list that nearly all creates have. They share this one, which is never changed.
 var (
 	openACL   = zk.OpenACL()
 	openBytes = appendACLs(nil, openACL)

@@ -63,8 +63,8 @@ func TestCreateBefore34HasNoParentVersion(t *testing.T) {
 	}
 }
 
-// Apache's server has changed the kinds of the parts of a multi that failed, and not their
-// bodies (review 26, F7).
+// Apache's server changes the kinds of the parts of a failed multi, but not their bodies
+// (review 26, F7).
 func TestPartOfAFailedMultiMayHaveItsFirstBody(t *testing.T) {
 	header := zk.TxnHeader{Session: 0x77, Zxid: 7, Op: zk.OpMulti}
 	first := zk.Txn{Op: zk.OpMulti, Sub: []zk.Txn{

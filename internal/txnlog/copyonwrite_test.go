@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// copies is a disk that needs space to write over what was written or allocated, as btrfs
-// does, and XFS where a copy shares the blocks. What is truncated or removed is space.
+// copies is a disk that needs space to overwrite what was written or allocated, like btrfs, and
+// like XFS when a copy shares the blocks. Truncating and removing files yields space.
 type copies struct {
 	vfs.Faulty
 	full  bool
@@ -37,7 +37,7 @@ func newCopies(disk vfs.FS) *copies {
 }
 
 func TestRecordsWaitOnAFullDiskThatCopiesOnWrite(t *testing.T) {
-	for _, record := range []int{40, 300 << 10} { // the long ones are written as the next comes
+	for _, record := range []int{40, 300 << 10} { // the long ones are written when the next one comes
 		disk := newDisk(t)
 		full := newCopies(disk)
 		log, err := Open(full, dir, 0, Options{PreallocBytes: 16 << 20})
@@ -68,8 +68,9 @@ func TestRecordsWaitOnAFullDiskThatCopiesOnWrite(t *testing.T) {
 	}
 }
 
-// A log is made durable without space: there is what the log has taken ahead, behind its
-// records, which is given up each time, and for its next segment, if that is not enough.
+// A log is made durable without free space. It uses the space that the log has allocated ahead,
+// behind its records, which is given up each time, and that of its next segment if the first is
+// not enough.
 func TestLogIsMadeDurableOnAFullDiskThatCopiesOnWrite(t *testing.T) {
 	begin := func(t *testing.T) (*vfs.Mem, *copies, *Log) {
 		disk := newDisk(t)
@@ -118,7 +119,7 @@ func TestLogIsMadeDurableOnAFullDiskThatCopiesOnWrite(t *testing.T) {
 	})
 	t.Run("StoppedAfterTheMarkWasGivenUp", func(t *testing.T) {
 		disk, _, log := begin(t)
-		log.closeMark() // as one that finds no space
+		log.closeMark() // as a log does that finds no space
 		must(t, log.Append(2, payload(2, 600)))
 		must(t, log.Sync())
 		must(t, log.Close())

@@ -1,10 +1,9 @@
 // Package txnlog keeps transactions in ZooKeeper's append-only log files.
 //
-// In go payloads with their zxids, in the order of the history; Sync makes them
-// durable, all that came since the last Sync with one flush. Out come records,
-// in order, each checked. Recovery tells a torn end, which a crash leaves and
-// which was never acknowledged, from corruption, which is refused with file,
-// offset and remedy.
+// A Log takes payloads with their zxids, in the order of the history. Sync makes them durable:
+// everything since the last Sync with one flush. A Reader returns the records in order, each of
+// them checked. Recovery distinguishes a torn end, which a crash leaves and which was never
+// acknowledged, from corruption, which is refused with file, offset and remedy.
 //
 // What always holds, by number, so that code and tests can name it:
 //
@@ -16,18 +15,19 @@
 //	           after a partial one.
 //	txnlog-L4  A segment that is no longer the newest is synced and holds no
 //	           torn end.
-//	txnlog-L5  What lies unsynced at any moment is at most unsyncedBytesMax and
+//	txnlog-L5  What is unsynced at any moment is at most unsyncedBytesMax and
 //	           one record, so that recovery knows how far a crash can reach.
 //	txnlog-L6  While Ready returns nil, SpaceBytes can be appended on a disk
 //	           that is full to the last byte, where the file system writes in
 //	           place (vfs-V4). Where it does not, records wait, and nothing is lost.
-//	txnlog-L7  What the file "synced" says was synced is: it is written after
-//	           the sync, and removed before anything is truncated (mark.go).
-//	txnlog-L8  A Reader gives no record after a gap. Between two epochs the head of a
-//	           segment tells of one, or a snapshot beside the log.
+//	txnlog-L7  Everything that the file "synced" lists as synced is synced: the
+//	           file is written after the sync, and removed before anything is
+//	           truncated (mark.go).
+//	txnlog-L8  A Reader returns no record after a gap. Between two epochs a gap
+//	           shows in the head of a segment, or by a snapshot beside the log.
 //
-// The package does not know what a transaction says beyond its zxid; it starts
-// no goroutine and reads no clock.
+// The package knows nothing about a transaction except its zxid. It starts no goroutine and
+// reads no clock.
 package txnlog
 
 import (
@@ -48,25 +48,25 @@ var ErrGap = errors.New("transaction does not follow the last one")
 var ErrClosed = errors.New("transaction log is closed")
 
 const (
-	// unsyncedBytesMax: beyond it Append syncs by itself (txnlog-L5).
+	// unsyncedBytesMax is the limit beyond which Append syncs by itself (txnlog-L5).
 	unsyncedBytesMax = 4 << 20
-	// flushBytes: records are handed to the file in portions of this size.
+	// flushBytes is the size of the portions in which records are written to the file.
 	flushBytes = 256 << 10
-	// headroomBytesMax: how much space Ready wants ahead, at most. Smaller
-	// preallocations keep a quarter of theirs.
+	// headroomBytesMax is the maximum space that Ready keeps ahead. With smaller preallocations
+	// it keeps a quarter of one.
 	headroomBytesMax = 16 << 20
 )
 
-// PreallocBytesMax is how much space is taken at a time, at most. A start after a crash
-// reads it, some file systems write zeros into it, and a disk that has less left would be
-// full.
+// PreallocBytesMax is the maximum space that is allocated at a time. A start after a crash
+// reads that space, some file systems write zeros into it, and a disk with less space left
+// would count as full.
 const PreallocBytesMax = 256 << 20
 
 // Options of a log; the zero value is usable and preallocates nothing.
 type Options struct {
-	PreallocBytes   int64 // space taken at a time (zookeeper.preAllocSize, there in KiB), up to PreallocBytesMax; 0 or less: none ahead
-	SegmentBytesMax int64 // start a new segment beyond it (txnLogSizeLimitInKb); 0 or less: no limit
-	PayloadBytesMax int   // 0: PayloadBytesMax; keep it at least as large as it ever was
+	PreallocBytes   int64 // space allocated at a time (zookeeper.preAllocSize, there in KiB), up to PreallocBytesMax; 0 or less: none ahead
+	SegmentBytesMax int64 // a larger segment is followed by a new one (txnLogSizeLimitInKb); 0 or less: no limit
+	PayloadBytesMax int   // 0: PayloadBytesMax; must never be lower than an earlier value
 	NoSync          bool  // forceSync=no: nothing is durable, txnlog-L1 does not hold
 }
 
@@ -86,31 +86,31 @@ type Log struct {
 	options Options
 	err     error // the first error; final (txnlog-L3)
 
-	last   zk.Zxid // of the last record given
-	synced zk.Zxid // of the last record that is durable
+	last   zk.Zxid // zxid of the last record given
+	synced zk.Zxid // zxid of the last record that is durable
 
 	file      vfs.File // the open segment, nil until the first record
 	name      string
-	position  int64  // end of what was handed to file
-	allocated int64  // end of the space taken for file
-	buffer    []byte // records after position
+	position  int64  // end of what was written to file
+	allocated int64  // end of the space allocated for file
+	buffer    []byte // records that come after position
 	unsynced  int64  // bytes given since the last Sync
-	dirDirty  bool   // file's name is not durable yet
+	dirDirty  bool   // the name of file is not durable yet
 	roll      bool   // the next record begins a new segment
 
-	reserve  vfs.File // the next segment, made ready; nil when there is none
-	reserved int64    // space taken in it for records
+	reserve  vfs.File // the next segment, prepared; nil when there is none
+	reserved int64    // space allocated in it for records
 
-	first zk.Zxid  // of the open segment, as in its name
-	mark  vfs.File // says how much of it is synced; nil when there is none
+	first zk.Zxid  // first zxid of the open segment, as in its name
+	mark  vfs.File // the file that says how much of it is synced; nil when there is none
 }
 
-// Open makes dir ready for records that follow last, the zxid up to which
-// recovery has read (negative or 0 for none). It never appends to an existing
-// segment: the first record begins a new one.
+// Open prepares dir for records that follow last, the zxid up to which recovery has read
+// (negative or 0 for none). It never appends to an existing segment: the first record begins a
+// new one.
 func Open(fsys vfs.FS, dir string, last zk.Zxid, options Options) (*Log, error) {
-	// A reserve that is left over may hold records that were never
-	// acknowledged; its space is taken again.
+	// A reserve from an earlier run may hold records that were never acknowledged; its space is
+	// allocated again.
 	err := fsys.Remove(filepath.Join(dir, reserveName))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("open transaction log in %s: %w", dir, err)
@@ -119,18 +119,18 @@ func Open(fsys vfs.FS, dir string, last zk.Zxid, options Options) (*Log, error) 
 	return &Log{fs: fsys, dir: dir, options: options, last: last, synced: last}, nil
 }
 
-// Last is the zxid of the last record given to Append.
+// Last returns the zxid of the last record given to Append.
 func (l *Log) Last() zk.Zxid { return l.last }
 
-// Synced is the zxid of the last record that Sync made durable.
+// Synced returns the zxid of the last record that Sync made durable.
 func (l *Log) Synced() zk.Zxid { return l.synced }
 
-// Err is the error after which the log refuses everything, or nil.
+// Err returns the error after which the log refuses everything, or nil.
 func (l *Log) Err() error { return l.err }
 
-// Append gives one record to the log. The payload is copied. It must carry
-// zxid, and zxid must follow Last. After an error that is vfs.ErrNoSpace, and not Err, the
-// record was not taken, and may be given again. Any other is final.
+// Append adds one record to the log. The payload is copied. It must contain zxid, and zxid must
+// follow Last. After an error that is vfs.ErrNoSpace and is not Err, the record was not added
+// and may be given again. Any other error is final.
 func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 	if l.err != nil {
 		return l.err
@@ -151,7 +151,7 @@ func (l *Log) Append(zxid zk.Zxid, payload []byte) error {
 	return nil
 }
 
-// takeIn makes place for a record of need bytes: in memory, and on the disk.
+// takeIn makes space for a record of need bytes, in memory and on the disk.
 func (l *Log) takeIn(zxid zk.Zxid, need int64) error {
 	if l.unsynced > unsyncedBytesMax {
 		if err := l.Sync(); err != nil {
@@ -182,17 +182,17 @@ func (l *Log) check(zxid zk.Zxid, payload []byte) error {
 	if inside := payloadZxid(payload); inside != zxid {
 		return fmt.Errorf("payload carries %s", inside)
 	}
-	if !Follows(l.last, zxid) || zxid.Counter() == 0 { // Apache's server alone has such a one; no leader sends it
+	if !Follows(l.last, zxid) || zxid.Counter() == 0 { // only Apache's server writes a counter of 0; no leader sends one
 		return fmt.Errorf("%w: last is %s", ErrGap, l.last)
 	}
 	return nil
 }
 
-// Sync makes every record given so far durable. Without new records it does
-// nothing. After an error that is vfs.ErrNoSpace, and not Err, records wait for space in
-// memory, and Sync may be called again: a file system that copies on write needs space to
-// write over what it has allocated. Any other is final: after a failed sync nobody knows
-// what is on the disk, so a second try would prove nothing.
+// Sync makes every record given so far durable. Without new records it does nothing. After an
+// error that is vfs.ErrNoSpace and is not Err, records wait in memory for space, and Sync may
+// be called again: a file system that copies on write needs space even to write over what it
+// has allocated. Any other error is final: after a failed sync nobody knows what is on the
+// disk, so a second attempt would prove nothing.
 func (l *Log) Sync() error {
 	if l.err != nil {
 		return l.err
@@ -215,7 +215,7 @@ func (l *Log) Sync() error {
 	return nil
 }
 
-// sync makes the open segment durable, content first, then its name.
+// sync makes the open segment durable: first its content, then its name.
 func (l *Log) sync() error {
 	if l.options.NoSync {
 		return nil
@@ -246,12 +246,12 @@ func (l *Log) flush() error {
 	return nil
 }
 
-// Roll asks for a new segment: the next record begins one. On a full disk the
-// log stays in the old segment while that has space.
+// Roll asks for a new segment, which the next record begins. On a full disk the log stays in
+// the old segment while that has space.
 func (l *Log) Roll() { l.roll = l.file != nil }
 
-// Reset tells that the history now ends at last because a snapshot replaced
-// what was there. The next record begins a new segment and follows last.
+// Reset sets the end of the history to last, because a snapshot replaced what was there. The
+// next record begins a new segment and follows last.
 func (l *Log) Reset(last zk.Zxid) error {
 	if err := l.Sync(); err != nil {
 		return err
@@ -265,8 +265,8 @@ func (l *Log) Reset(last zk.Zxid) error {
 	return nil
 }
 
-// Close syncs, releases the unused space and closes. The log cannot be used
-// any more. It returns the error that ended the log earlier, if one did.
+// Close syncs, releases the unused space and closes the log, which cannot be used any more. It
+// returns the error that ended the log earlier, if there was one.
 func (l *Log) Close() error {
 	if errors.Is(l.err, ErrClosed) {
 		return nil
@@ -286,7 +286,7 @@ func (l *Log) Close() error {
 	return err
 }
 
-// fail notes the first error; later ones only follow from it.
+// fail records the first error; later ones only follow from it.
 func (l *Log) fail(err error) error {
 	if l.err != nil {
 		return l.err
@@ -295,8 +295,8 @@ func (l *Log) fail(err error) error {
 	return l.err
 }
 
-// failUnlessFull notes an error that is final: all but those of a full disk that come
-// before a sync, which leave the log as it was.
+// failUnlessFull records an error that is final. All errors are, except that of a full disk
+// before a sync, which leaves the log as it was.
 func (l *Log) failUnlessFull(err error) error {
 	if errors.Is(err, vfs.ErrNoSpace) && l.err == nil {
 		return err
@@ -304,7 +304,7 @@ func (l *Log) failUnlessFull(err error) error {
 	return l.fail(err)
 }
 
-// end is where the next record will stand.
+// end is the offset of the next record.
 func (l *Log) end() int64 { return l.position + int64(len(l.buffer)) }
 
 func (l *Log) overSize() bool {

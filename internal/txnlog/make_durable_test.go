@@ -9,14 +9,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A sync that fails may leave records in the memory of the machine that are never
-// written. The process ends, the next one reads them: they must be on disk before
-// anybody rests on them.
+// A sync that fails may leave records in the memory of the machine that are never written. The
+// process ends, and the next one reads them: they must be on disk before anybody relies on
+// them.
 func TestRecordsOfAFailedSyncAreWrittenAgain(t *testing.T) {
 	for _, test := range []struct {
 		prealloc int64
-		records  []int // bytes of those after the sync
-		limit    int   // bytes of one
+		records  []int // bytes of the records after the sync
+		limit    int   // bytes of one record
 	}{
 		{0, slices.Repeat([]int{50}, 37), 0},
 		{1 << 16, slices.Repeat([]int{50}, 37), 0},

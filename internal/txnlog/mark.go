@@ -13,29 +13,29 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A record in the middle of which a sector is zero may be one that a crash tore, or
-// one whose data has zeros, in which a bit changed. The segment alone cannot tell:
-// both may have the same bytes. What tells is whether the record was synced. So
-// after every Sync the log notes how far it reached, in a file beside the segments:
+// A record with a sector of zeros in its middle may have been torn by a crash, or may contain
+// zeros in its data and have a changed bit elsewhere. The segment alone cannot distinguish the
+// two: both may have the same bytes. The difference is whether the record was synced. So after
+// every Sync the log notes how far it reached, in a file beside the segments:
 //
 //	 0  int64  first zxid of the segment, as in its name
 //	 8  int64  where its synced bytes end
 //	16  int32  CRC-32 of the 16 bytes before
 //
-// The note itself is not synced: that would double what a write costs. After the end
-// of a process it is exact; after a power loss it is as old as the operating
-// system's last writing, some seconds. That is safe, for an older note of the same
-// segment is as true, only of less (txnlog-L7). Recovery writes a new one, of all it found. Before anything is truncated the file is removed, so
-// that it never tells of a segment that is shorter by now, or another of that name.
-// ZooKeeper ignores the file; without it, as in a directory of ZooKeeper's own, what
-// a crash explains counts as torn.
+// This mark itself is not synced: that would double the cost of a write. After the end of a
+// process it is exact; after a power loss it is as old as the last time the operating system
+// wrote it, some seconds. That is safe, because an older mark of the same segment is also true,
+// only about less (txnlog-L7). Recovery writes a new mark that covers everything it found.
+// Before anything is truncated the file is removed, so that it never describes a segment that
+// is shorter by now, or another segment of the same name. ZooKeeper ignores the file. Without
+// it, as in a directory of ZooKeeper's own, everything that a crash explains counts as torn.
 
 // MarkName is the name of the file.
 const MarkName = "synced"
 
 const markBytes = 20
 
-// syncMark says how much of a segment is synced.
+// syncMark records how much of a segment is synced.
 type syncMark struct {
 	segment zk.Zxid // first zxid, as in its name
 	end     int64   // bytes
@@ -48,7 +48,7 @@ func (m syncMark) encode() []byte {
 	return binary.BigEndian.AppendUint32(p, crc32.ChecksumIEEE(p))
 }
 
-// readMark reads the mark in dir. None, or one that is not whole, covers nothing.
+// readMark reads the mark in dir. If there is none, or it is not whole, it covers nothing.
 func readMark(fsys vfs.FS, dir string) (syncMark, error) {
 	file, err := fsys.Open(filepath.Join(dir, MarkName))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,22 +72,23 @@ func readMark(fsys vfs.FS, dir string) (syncMark, error) {
 	return syncMark{segment: zk.Zxid(binary.BigEndian.Uint64(p)), end: int64(binary.BigEndian.Uint64(p[8:]))}, nil
 }
 
-// Lost is what was synced and is not in the log any more: somebody has removed or shortened it, or
-// the disk did not keep what it had said it had. A copy that was taken while the server ran may look
-// like that too, for the mark may be copied later than the log.
+// Lost describes what was synced but is no longer in the log: a person has removed or shortened
+// a file, or the disk did not keep what it reported as written. A copy taken while the server
+// ran may look like that too, because the mark may be copied later than the log.
 type Lost struct {
 	Segment string // name of the file
-	Missing bool   // there is no such file, nor a newer one
-	Synced  int64  // where what was synced ends in it, in bytes
-	End     int64  // where its records end
+	Missing bool   // neither this file nor a newer one exists
+	Synced  int64  // offset in the file where the synced bytes end
+	End     int64  // offset where its records end
 
-	// Last is the last record, and Snapshot what there is a snapshot of, which comes later: it was
-	// taken when its record was on the disk. 0: that is not so. What was restored, at the beginning
-	// of an epoch, has no record, and ZooKeeper's own servers have snapshots without.
+	// Last is the last record, and Snapshot is the zxid of a later snapshot: when that was
+	// taken, its record was on the disk. 0 if there is no such snapshot. A snapshot at the
+	// beginning of an epoch, as after a restore, has no record, and ZooKeeper's own servers
+	// have snapshots without a record.
 	Last, Snapshot zk.Zxid
 }
 
-// Error says what is lost.
+// Error describes what is lost.
 func (l *Lost) Error() string {
 	if l.Snapshot > 0 {
 		return fmt.Sprintf("%s, the newest log, ends with %s, and there is a snapshot of %s", l.Segment, l.Last, l.Snapshot)
@@ -98,17 +99,18 @@ func (l *Lost) Error() string {
 	return fmt.Sprintf("the records of %s end at offset %d, and %d bytes of it were synced", l.Segment, l.End, l.Synced)
 }
 
-// Noted is what the mark beside a log says.
+// Noted is the content of the mark beside a log.
 type Noted struct{ mark syncMark }
 
-// ReadNoted reads the mark: before the log, which a server may be writing.
+// ReadNoted reads the mark. It must be read before the log, which a server may be writing.
 func ReadNoted(fsys vfs.FS, dir string) (Noted, error) {
 	mark, err := readMark(fsys, dir)
 	return Noted{mark}, err
 }
 
-// Lost returns what a log lacks of what was noted, nil for nothing. The reader is one of the whole
-// log that has returned io.EOF. A mark older than the newest segment says nothing of it.
+// Lost returns what a log lacks of what was noted; nil for nothing. The reader must have read
+// the whole log and returned io.EOF. A mark older than the newest segment says nothing about
+// that segment.
 func (n Noted) Lost(r *Reader) *Lost {
 	newest, _ := ParseSegmentName(filepath.Base(r.name))
 	lost := Lost{Segment: SegmentName(n.mark.segment), Synced: n.mark.end}
@@ -127,8 +129,8 @@ func (n Noted) Lost(r *Reader) *Lost {
 	return &lost
 }
 
-// openMark makes the mark ready for a segment that begins with first. On a full disk,
-// or if nothing is synced ever, there is none.
+// openMark prepares the mark for a segment that begins with first. On a full disk, or if
+// nothing is ever synced, there is none.
 func (l *Log) openMark(first zk.Zxid) (err error) {
 	l.first = first
 	if l.mark != nil || l.options.NoSync {
@@ -147,7 +149,7 @@ func markFile(fsys vfs.FS, dir string) (vfs.File, error) {
 	return file, err
 }
 
-// noteSynced notes how much of the segment is synced.
+// noteSynced records how much of the segment is synced.
 func (l *Log) noteSynced() error {
 	if l.mark == nil {
 		return nil
@@ -157,7 +159,7 @@ func (l *Log) noteSynced() error {
 	return l.withoutSpace(err)
 }
 
-// noteAtEnd writes a mark that was given up, for the disk may have space again.
+// noteAtEnd writes a mark that was given up, because the disk may have space again.
 func (l *Log) noteAtEnd() error {
 	if l.mark != nil {
 		return nil
@@ -168,9 +170,9 @@ func (l *Log) noteAtEnd() error {
 	return l.noteSynced()
 }
 
-// withoutSpace gives the mark up if the disk has no space for it, as some file
-// systems have none to write in place; what it says stays true. Any other error is
-// one of the log.
+// withoutSpace gives the mark up if the disk has no space for it, because some file systems
+// need space even to write in place. What the mark says remains true. Any other error is an
+// error of the log.
 func (l *Log) withoutSpace(err error) error {
 	if errors.Is(err, vfs.ErrNoSpace) {
 		l.closeMark()
@@ -179,8 +181,7 @@ func (l *Log) withoutSpace(err error) error {
 	return err
 }
 
-// putMark writes a mark that is itself on the disk, but for its name, unless the disk
-// is full.
+// putMark writes a mark and syncs it, but not its name; on a full disk it writes none.
 func putMark(fsys vfs.FS, dir string, mark syncMark) error {
 	file, err := markFile(fsys, dir)
 	if err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Record is one transaction as it stands in the log.
+// Record is one transaction as it is in the log.
 type Record struct {
 	Zxid    zk.Zxid
 	Payload []byte // header, body, digest; valid until the next call of Next
@@ -21,26 +21,25 @@ type Record struct {
 	Offset  int64  // of the record in File
 }
 
-// Torn is an end that a crash left: from Offset on, File holds nothing that was
-// acknowledged.
+// Torn is an end that a crash left: from Offset on, File holds nothing that was acknowledged.
 type Torn struct {
 	File   string
 	Offset int64
-	Found  string // what it looks like
-	sector bool   // a sector of zeros shows the crash: data may have one, too. Here, or in one before
-	before *Torn  // that of an older segment, with no record between the two
+	Found  string // a description of what is there
+	sector bool   // the crash shows only in a sector of zeros, which data may contain as well. Here, or in a torn end before
+	before *Torn  // the torn end of an older segment, with no record between the two
 }
 
 // ReadOptions say what a Reader accepts.
 type ReadOptions struct {
 	PayloadBytesMax int  // 0: PayloadBytesMax
 	AllowGaps       bool // do not refuse a record that does not follow its predecessor
-	// Snapshots are the zxids of those beside the log. One between the last record of an
-	// epoch and the first of another, of neither, may be a leader's state, of which the log
-	// has nothing: ZooKeeper's own servers keep the log of before (txnlog-L8).
+	// Snapshots are the zxids of the snapshots beside the log. A snapshot between the last
+	// record of an epoch and the first of another one, but of neither, may be a leader's state,
+	// of which the log has nothing: ZooKeeper's own servers keep the earlier log (txnlog-L8).
 	Snapshots []zk.Zxid
-	// Behind: the log ends before a snapshot beside it. MakeDurable makes no mark of it then, by
-	// which the next start would take what is in that snapshot alone for lost.
+	// Behind is set if the log ends before a snapshot beside it. Then MakeDurable writes no
+	// mark, because with it the next start would consider lost what only that snapshot has.
 	Behind bool
 }
 
@@ -51,19 +50,19 @@ func (o ReadOptions) withDefaults() ReadOptions {
 	return o
 }
 
-// between reports whether a snapshot is of neither of two records that come one after the
-// other, but of something between them.
+// between reports whether a snapshot belongs to neither of two consecutive records, but to
+// something between them.
 func (o ReadOptions) between(last, next zk.Zxid) bool {
 	return slices.ContainsFunc(o.Snapshots, func(s zk.Zxid) bool { return last < s && s < next })
 }
 
-// unsyncedMax is how much of the newest segment may lie unsynced, in bytes (txnlog-L5).
+// unsyncedMax is how many bytes of the newest segment may be unsynced (txnlog-L5).
 func (o ReadOptions) unsyncedMax() int64 {
 	return int64(unsyncedBytesMax + o.withDefaults().PayloadBytesMax + recordFrameBytes)
 }
 
-// Reader reads the records after a zxid over all segments, in order. It checks
-// every record it passes, also those it skips. One goroutine uses it.
+// Reader reads the records after a zxid over all segments, in order. It checks every record,
+// including those it skips. One goroutine uses it.
 type Reader struct {
 	fs       vfs.FS
 	dir      string
@@ -71,26 +70,26 @@ type Reader struct {
 	after    zk.Zxid
 	segments []Segment // still to be opened
 	torn     *Torn     // the last torn end seen
-	pending  bool      // torn waits for a record that follows, or for the end
-	last     zk.Zxid   // of the record before, at least after
-	lowest   zk.Zxid   // of the record before, skipped ones included
-	before   zk.Zxid   // what the head of the segment says of the record before it, until one is returned
+	pending  bool      // torn is the last thing read; a record that follows, or the end, decides what it means
+	last     zk.Zxid   // zxid of the record before, at least after
+	lowest   zk.Zxid   // zxid of the record before, skipped ones included
+	before   zk.Zxid   // the record before the segment according to its head, until one is returned
 	err      error     // sticky, also io.EOF
 
 	file   vfs.File
 	name   string
 	size   int64
-	end    int64 // of the records that were read in the file
-	offset int64 // in the file, of window[0]
+	end    int64 // end of the records that were read in the file
+	offset int64 // offset of window[0] in the file
 	window []byte
 	buffer []byte // backs window
 }
 
-// readBytes is how much is read from a segment at a time.
+// readBytes is how many bytes are read from a segment at a time.
 const readBytes = 256 << 10
 
-// NewReader reads from the record after after. A negative after stands for the
-// beginning, whatever the first zxid is; 0 for the beginning of a history.
+// NewReader reads from the record after after. A negative after means the beginning, whatever
+// the first zxid is; 0 means the beginning of a history.
 func NewReader(fsys vfs.FS, dir string, after zk.Zxid, options ReadOptions) (*Reader, error) {
 	segments, err := Segments(fsys, dir)
 	if err != nil {
@@ -102,16 +101,16 @@ func NewReader(fsys vfs.FS, dir string, after zk.Zxid, options ReadOptions) (*Re
 	}, nil
 }
 
-// NewSegmentReader reads one segment from its beginning, for tools that look at
-// files one by one. A torn end of it is reported whatever follows elsewhere.
+// NewSegmentReader reads one segment from its beginning, for tools that look at single files. A
+// torn end of it is reported regardless of what follows elsewhere.
 func NewSegmentReader(fsys vfs.FS, dir string, segment Segment, options ReadOptions) *Reader {
 	return &Reader{
 		fs: fsys, dir: dir, options: options.withDefaults(), after: -1, last: -1, lowest: -1, segments: []Segment{segment},
 	}
 }
 
-// Next returns the next record, or io.EOF after the last one. A damaged log
-// gives a vfs.Corruption. Errors stay.
+// Next returns the next record, or io.EOF after the last one. A damaged log gives a
+// vfs.Corruption. After an error every call returns it.
 func (r *Reader) Next() (Record, error) {
 	for r.err == nil {
 		record, ok, err := r.step()
@@ -126,12 +125,12 @@ func (r *Reader) Next() (Record, error) {
 	return Record{}, r.err
 }
 
-// Behind reports whether the log ends before the record after which it was read, once Next has
-// returned io.EOF.
+// Behind reports whether the log ends before the zxid after which it was read. It is valid once
+// Next has returned io.EOF.
 func (r *Reader) Behind() bool { return r.lowest > 0 && r.lowest < r.after }
 
-// Torn reports a torn end, once Next has returned io.EOF; else, and when the
-// log ends cleanly, it is nil.
+// Torn returns a torn end, once Next has returned io.EOF; before that, and if the log ends
+// cleanly, it returns nil.
 func (r *Reader) Torn() *Torn {
 	if r.err == io.EOF && r.pending {
 		return r.torn
@@ -139,10 +138,10 @@ func (r *Reader) Torn() *Torn {
 	return nil
 }
 
-// Last is the zxid of the last record returned, or the after of NewReader.
+// Last returns the zxid of the last record returned, or the after of NewReader.
 func (r *Reader) Last() zk.Zxid { return r.last }
 
-// Close ends the reading early or late.
+// Close ends the reading at any point.
 func (r *Reader) Close() error {
 	if r.err == nil {
 		r.err = errors.New("transaction log reader is closed")
@@ -159,8 +158,8 @@ func (r *Reader) closeFile() error {
 	return err
 }
 
-// step moves on by one record or one end of a segment. ok is false when there
-// was no record to return.
+// step moves on by one record, or to the end of a segment. ok is false when there was no record
+// to return.
 func (r *Reader) step() (record Record, ok bool, err error) {
 	if r.file == nil {
 		if len(r.segments) == 0 {
@@ -196,9 +195,9 @@ func (r *Reader) admit(zxid zk.Zxid, offset int64) error {
 	if zxid <= r.after {
 		return nil
 	}
-	// The first record of an epoch follows any: after an end that is perhaps
-	// not torn but damaged it does not show that nothing is missing. MakeDurable cuts
-	// torn ends, so such a one is not ours to expect.
+	// The first record of an epoch follows any record. After an end that may be damaged rather
+	// than torn, it does not prove that nothing is missing. MakeDurable removes torn ends, so
+	// the log of this server has no such end here.
 	lost := r.pending && r.torn.sector && zxid.Epoch() != r.last.Epoch() || r.options.between(r.last, zxid) ||
 		r.last >= 0 && r.last < r.before
 	if !r.options.AllowGaps && (lost || !Follows(r.last, zxid)) {
@@ -242,8 +241,8 @@ func (r *Reader) openNext() error {
 	return r.judgeHead()
 }
 
-// record reads one record at the start of the window. A nil payload is the end
-// of the segment, clean or torn.
+// record reads one record at the start of the window. A nil payload means the end of the
+// segment, clean or torn.
 func (r *Reader) record() (payload []byte, offset int64, err error) {
 	offset = r.offset
 	if err := r.fill(recordHeadBytes); err != nil {
@@ -284,8 +283,8 @@ func (r *Reader) record() (payload []byte, offset int64, err error) {
 	return payload, offset, nil
 }
 
-// tooLong looks whether what claims to be longer than it may is a whole record,
-// which another setting let in.
+// tooLong checks whether a record that is longer than the limit is whole, because it was
+// written with another limit.
 func (r *Reader) tooLong(offset int64, checksum uint64, length int) error {
 	extent := length + recordFrameBytes
 	if int64(extent) > r.size-r.offset {

@@ -11,8 +11,8 @@ import (
 //
 //	 0  int32  magic "ZKLG"
 //	 4  int32  version 2
-//	 8  int64  the zxid of the record before the first, or of the snapshot: Conclave's alone.
-//	           0 is not known. ZooKeeper calls it dbid, writes 0 and does not look at it.
+//	 8  int64  the zxid of the record before the first, or of the snapshot: only Conclave
+//	           writes it. 0 is not known. ZooKeeper calls it dbid, writes 0 and ignores it.
 //	16  records, one after the other
 //	..  zeros up to the allocated end
 //
@@ -46,7 +46,7 @@ func segmentHead() []byte {
 	return binary.BigEndian.AppendUint64(head, 0)
 }
 
-// appendRecord frames payload after buffer.
+// appendRecord appends payload, with its frame, to buffer.
 func appendRecord(buffer, payload []byte) []byte {
 	buffer = binary.BigEndian.AppendUint64(buffer, uint64(adler.Checksum(payload)))
 	buffer = binary.BigEndian.AppendUint32(buffer, uint32(len(payload)))
@@ -59,17 +59,17 @@ func payloadZxid(payload []byte) zk.Zxid {
 	return zk.Zxid(binary.BigEndian.Uint64(payload[payloadZxidOffset:]))
 }
 
-// refusal reports whether a payload is that of a request that was refused. Apache's server logs
-// one that it cannot decode under the zxid of the transaction before, with which it has nothing to
-// do (PrepRequestProcessor), and skips it where it reads a log (LearnerHandler).
+// refusal reports whether a payload is that of a refused request. Apache's server logs a
+// request that it cannot decode under the zxid of the transaction before, with which it has
+// nothing to do (PrepRequestProcessor), and skips it when it reads a log (LearnerHandler).
 func refusal(payload []byte) bool {
 	return int32(binary.BigEndian.Uint32(payload[payloadOpOffset:])) == int32(zk.OpError)
 }
 
-// Follows reports whether next may stand right after last in a history without a
-// gap: the next number, or the first of a later epoch. Apache's server alone counts on
-// from the last counter of an epoch to 0 of the next. A negative last stands for "not
-// known": everything follows it.
+// Follows reports whether next may come directly after last in a history without a gap: it is
+// the next number, or the first of a later epoch. Only Apache's server counts on from the last
+// counter of an epoch to 0 of the next. A negative last means "not known": everything follows
+// it.
 func Follows(last, next zk.Zxid) bool {
 	switch {
 	case next <= 0:

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// One malformed write of any client leaves such a record in the log of each of Apache's servers,
-// and nothing else may have the zxid of the record before.
+// A single malformed write of any client leaves such a record in the log of each of Apache's
+// servers, and no other kind of record may have the zxid of the record before.
 func TestRefusalUnderTheZxidBeforeIsSkipped(t *testing.T) {
 	type logged struct {
 		zxid zk.Zxid

@@ -13,8 +13,8 @@ import (
 // namePrefix begins the name of every segment.
 const namePrefix = "log."
 
-// reserveName is the segment that is made ready before its first zxid is known.
-// ZooKeeper ignores the name. What it holds was never acknowledged.
+// reserveName is the name of the segment that is prepared before its first zxid is known.
+// ZooKeeper ignores the name. What the file holds was never acknowledged.
 const reserveName = "reserve"
 
 // Segment is one file of the log.
@@ -23,7 +23,7 @@ type Segment struct {
 	First zk.Zxid
 }
 
-// SegmentName is the file name of the segment whose first record is zxid.
+// SegmentName returns the file name of the segment whose first record is zxid.
 func SegmentName(zxid zk.Zxid) string {
 	return namePrefix + strconv.FormatUint(uint64(zxid), 16)
 }
@@ -39,7 +39,7 @@ func ParseSegmentName(name string) (zk.Zxid, bool) {
 	return zk.Zxid(zxid), err == nil
 }
 
-// Segments lists the segments in dir by their first zxid. Other files are
+// Segments lists the segments in dir in the order of their first zxids. Other files are
 // ignored.
 func Segments(fsys vfs.FS, dir string) ([]Segment, error) {
 	names, err := fsys.List(dir)
@@ -56,7 +56,7 @@ func Segments(fsys vfs.FS, dir string) ([]Segment, error) {
 	return segments, nil
 }
 
-// There fails if the file that the next records go to has lost its name.
+// There returns an error if the file that the next records go to has lost its name.
 func (l *Log) There() error {
 	if l.reserve != nil {
 		if err := vfs.Leads(filepath.Join(l.dir, reserveName), l.reserve); err != nil {
@@ -69,16 +69,16 @@ func (l *Log) There() error {
 	return vfs.Leads(l.name, l.file)
 }
 
-// covering drops the segments that end before the record after after: all but
-// the last of those whose first zxid is not greater than after.
+// covering drops the segments that end before the record after after: all except the last one
+// whose first zxid is not greater than after, and those that follow it.
 func covering(segments []Segment, after zk.Zxid) []Segment {
 	from := sort.Search(len(segments), func(i int) bool { return segments[i].First > after })
 	return segments[max(from-1, 0):]
 }
 
-// Purge deletes the segments that hold nothing after limit: those named below
-// the last one whose name is not greater than limit. The newest stays always.
-// It returns the deleted names; on an error, those deleted so far.
+// Purge deletes the segments that hold nothing after limit: those before the last one whose
+// first zxid is not greater than limit. The newest always stays. It returns the deleted names;
+// on an error, those deleted so far.
 func Purge(fsys vfs.FS, dir string, limit zk.Zxid) ([]string, error) {
 	segments, err := Segments(fsys, dir)
 	if err != nil || len(segments) == 0 {
@@ -86,8 +86,9 @@ func Purge(fsys vfs.FS, dir string, limit zk.Zxid) ([]string, error) {
 	}
 	var deleted []string
 	for i, segment := range segments[:len(segments)-len(covering(segments, limit))] {
-		// One that comes back after a power loss must not stand before a later epoch, of which
-		// ZooKeeper's files do not say what it follows, without those between.
+		// A deleted segment may reappear after a power loss. It must not do so without those
+		// after it if a later epoch follows, because ZooKeeper's files do not say what the
+		// first record of an epoch follows.
 		if i > 0 && segments[i+1].First.Counter() == 1 {
 			if err := fsys.SyncDir(dir); err != nil {
 				return deleted, err

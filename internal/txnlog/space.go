@@ -11,22 +11,22 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A full disk must not be met by a record that already has its zxid: such a
-// record cannot be taken back. So space is taken ahead of need. The open segment
-// is allocated in steps, and the next step is taken while a quarter of one is
-// still free; the next segment is made ready, allocated and synced under the
-// name "reserve", before the first record for it comes.
+// The disk must not turn out to be full for a record that already has its zxid, because such a
+// record cannot be withdrawn. So space is allocated ahead of need. The open segment is
+// allocated in steps, and the next step is allocated while a quarter of one is still free. The
+// next segment is prepared, allocated and synced under the name "reserve" before its first
+// record comes.
 //
 //	admission:  Ready() == nil ?  accept writes : refuse them, reads go on
 //	disk:       Append, Append, Sync  ->  acknowledge  ->  Ready
 //
-// While the disk is full Ready says so and tries again at each call; what is in
-// flight still finds SpaceBytes.
+// While the disk is full, Ready returns an error and tries again at each call; records that are
+// on their way still find SpaceBytes.
 
-// Ready takes space ahead of need and returns nil when there is enough. On a
-// full disk it returns an error that is vfs.ErrNoSpace, and may be called again
-// at any time; any other error is final. Call it before the first record and
-// after each Sync, when its records were acknowledged.
+// Ready allocates space ahead of need and returns nil when there is enough. On a full disk it
+// returns an error that is vfs.ErrNoSpace, and may be called again at any time; any other error
+// is final. Call it before the first record, and after each Sync when its records have been
+// acknowledged.
 func (l *Log) Ready() error {
 	if l.err != nil {
 		return l.err
@@ -53,7 +53,8 @@ func (l *Log) Ready() error {
 	return l.noSpace(err)
 }
 
-// noSpace says what the log wants: with a disk that is smaller than that, others say that it is empty.
+// noSpace says how much space the log wants: on a disk smaller than that, other tools report
+// that the disk is empty.
 func (l *Log) noSpace(err error) error {
 	if ahead := l.options.PreallocBytes; ahead > 0 {
 		return fmt.Errorf("no space for the transaction log in %s, which takes %d KiB ahead (preAllocSize): %w", l.dir, ahead>>10, err)
@@ -61,8 +62,8 @@ func (l *Log) noSpace(err error) error {
 	return fmt.Errorf("no space for the transaction log in %s: %w", l.dir, err)
 }
 
-// SpaceBytes is how many bytes of records, each with its frame of 13 bytes, can
-// be appended without asking the disk for space. Without preallocation it is 0.
+// SpaceBytes returns how many bytes of records, each with its frame of 13 bytes, can be
+// appended without asking the disk for space. Without preallocation it is 0.
 func (l *Log) SpaceBytes() int64 {
 	if l.options.PreallocBytes <= 0 {
 		return 0
@@ -73,9 +74,9 @@ func (l *Log) SpaceBytes() int64 {
 	return max(l.allocated-l.end(), 0)
 }
 
-// Reserve takes space for n bytes of records, as SpaceBytes counts them, where that is
-// more than Ready keeps: a record may be longer than a step. An error that is
-// vfs.ErrNoSpace is not final. Without preallocation it does nothing.
+// Reserve allocates space for n bytes of records, counted as in SpaceBytes, if that is more
+// than Ready keeps: a record may be longer than a step. An error that is vfs.ErrNoSpace is not
+// final. Without preallocation it does nothing.
 func (l *Log) Reserve(n int64) error {
 	if l.err != nil || l.options.PreallocBytes <= 0 || l.SpaceBytes() >= n {
 		return l.err
@@ -99,7 +100,7 @@ func (l *Log) Reserve(n int64) error {
 	return err
 }
 
-// extend takes space in whole steps until the segment has end bytes.
+// extend allocates space in whole steps until the segment has end bytes.
 func (l *Log) extend(end int64) error {
 	size := l.allocated
 	for size < end {
@@ -112,8 +113,8 @@ func (l *Log) extend(end int64) error {
 	return nil
 }
 
-// makeReserve writes the next segment without records and syncs it, so that its
-// head and its length are on disk before it gets its name.
+// makeReserve writes the next segment without records and syncs it, so that its head and its
+// length are on disk before it gets its name.
 func (l *Log) makeReserve() error {
 	file, err := l.fs.Create(filepath.Join(l.dir, reserveName))
 	if err != nil {
@@ -140,12 +141,12 @@ func (l *Log) dropReserve() {
 	}
 	_ = l.reserve.Close()
 	l.reserve = nil
-	// Best effort: Open removes what stays.
+	// Best effort: Open removes a file that remains.
 	_ = l.fs.Remove(filepath.Join(l.dir, reserveName))
 }
 
-// begin starts the segment of which zxid, with need bytes, is the first record.
-// Without space for a new one it stays in the old one if the record fits there.
+// begin starts the segment whose first record is zxid, with need bytes. Without space for a new
+// segment it stays in the old one, if the record fits there.
 func (l *Log) begin(zxid zk.Zxid, need int64) error {
 	var err error
 	if l.reserve == nil {
@@ -179,8 +180,8 @@ func (l *Log) begin(zxid zk.Zxid, need int64) error {
 	return nil
 }
 
-// notePredecessor writes into the head of the next segment what stands before it. It is synced
-// with the first records. The beginning of an epoch is no record.
+// notePredecessor writes the zxid of the record before it into the head of the next segment. It
+// is synced with the first records. The beginning of an epoch is not a record.
 func (l *Log) notePredecessor() error {
 	if l.last <= 0 || l.last.Counter() == 0 {
 		return nil
@@ -213,7 +214,7 @@ func (l *Log) finish() error {
 	return nil
 }
 
-// retire releases the space after the last record.
+// retire releases the space allocated after the last record.
 func (l *Log) retire() error {
 	if l.allocated <= l.position {
 		return nil

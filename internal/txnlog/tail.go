@@ -14,36 +14,37 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Tail reads the records that a running server appends, for those who want to see them as
-// they come. It never judges what it finds: what is not a whole record is not there yet. What a
-// server has appended may still go from its log (see Truncate): the caller says up to
-// where it is committed. One goroutine uses it.
+// Tail reads the records that a running server appends, as they come. It never judges what it
+// finds: what is not a whole record has not been written yet. The server may still truncate
+// what it has appended (see Truncate), so the caller says up to where the log is committed. One
+// goroutine uses it.
 type Tail struct {
 	fs       vfs.FS
 	dir      string
-	bytesMax int // of a payload
+	bytesMax int // limit of a payload
 
-	last    zk.Zxid // of the last record that was passed
-	segment string  // "" before the first, and to look for the place again
-	offset  int64   // of the next record in it
+	last    zk.Zxid // zxid of the last record that was read
+	segment string  // the current segment; "" before the first, and to look for the place again
+	offset  int64   // of the next record in the segment
 
-	window []byte // of the file, from start on; of one call of read
+	window []byte // content of the file from start on, during one call of read
 	start  int64
 	buffer []byte // backs window
 }
 
-// tailBytes is how much is read at a time.
+// tailBytes is how many bytes are read at a time.
 const tailBytes = 64 << 10
 
-// NewTail returns one that begins with the record after after.
+// NewTail returns a Tail that begins with the record after after.
 func NewTail(fsys vfs.FS, dir string, after zk.Zxid, payloadBytesMax int) *Tail {
 	return &Tail{fs: fsys, dir: dir, bytesMax: payloadBytesMax, last: after}
 }
 
-// Read visits the records that have come since, up to until. A payload is valid until
-// visit returns. Where records were purged before they were read, it goes on with the next.
+// Read visits the records that have been appended since the last call, up to until. A payload
+// is valid until visit returns. If records were purged before they were read, it continues with
+// the next ones.
 func (t *Tail) Read(until zk.Zxid, visit func(zxid zk.Zxid, payload []byte) error) error {
-	if until < t.last { // the history was cut
+	if until < t.last { // the history was truncated
 		t.segment, t.last = "", until
 	}
 	if until == t.last {
@@ -55,7 +56,7 @@ func (t *Tail) Read(until zk.Zxid, visit func(zxid zk.Zxid, payload []byte) erro
 	}
 	segments = covering(segments, t.last)
 	if len(segments) > 0 && !slices.ContainsFunc(segments, func(s Segment) bool { return s.Name == t.segment }) {
-		t.open(segments[0]) // the first look, or it was purged
+		t.open(segments[0]) // the first call, or the segment was purged
 	}
 	for i, s := range segments {
 		if s.Name != t.segment {
@@ -66,7 +67,7 @@ func (t *Tail) Read(until zk.Zxid, visit func(zxid zk.Zxid, payload []byte) erro
 			t.segment = ""
 			return nil
 		}
-		// One with a successor is not appended to any more: it is at its end.
+		// A segment with a successor does not grow any more: its end has been reached.
 		if err != nil || i+1 == len(segments) || t.last >= until {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// Where the zeros begin is found for every end, in a file of more than one read.
+// The beginning of the zeros is found for every end, in a file of more than one read.
 func TestZerosAtTheEnd(t *testing.T) {
 	const size = 2*readBytes + 100
 	disk := vfs.NewMem()
@@ -38,8 +38,8 @@ func TestZerosAtTheEnd(t *testing.T) {
 	}
 }
 
-// However far behind zeros something stands, they are no clean end of the log: a crash may have
-// left it, as far as it can (txnlog-L5), and farther off the log is refused.
+// However far behind zeros there is data, the zeros are no clean end of the log. A crash may
+// have left the data, within its reach (txnlog-L5); farther off the log is refused.
 func TestWhatStandsFarBehindZerosIsFound(t *testing.T) {
 	disk := newDisk(t)
 	write(t, disk, 0, Options{}, sequence(1, 3)...)

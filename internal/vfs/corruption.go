@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Corruption is the one class of errors that means: what is on the disk is not
-// what was written. A torn end after a crash is not corruption.
+// Corruption is the class of errors that say that the disk does not hold what
+// was written. A torn end after a crash is not corruption.
 type Corruption struct {
 	File     string // full name
 	Offset   int64  // of the damaged part, in the (uncompressed) file
@@ -35,23 +35,23 @@ func IsCorruption(err error) bool {
 	return errors.As(err, &c)
 }
 
-// Replace is the advice where a directory cannot be used, in the order in which
-// it is safe: nothing is emptied before a copy is kept, nor while the other
-// servers may need what is in it.
+// Replace is the advice for a directory that cannot be used. Its steps are in a
+// safe order: the directory is emptied only after a copy is made, and only when
+// the other servers cannot need its content.
 const Replace = "keep a copy of the directory before anything else; then put back a backup, or, in an ensemble whose other " +
 	"servers are all well (`conclave status`: what this one had acknowledged may be on just one other), move it away, " +
 	"keep myid, and start: the server fetches everything from them"
 
-// TooLong is the error of a record or znode that is whole, and longer than the
-// settings let this server read. Nothing is damaged.
+// TooLong is the error for an undamaged record or znode that is longer than the
+// settings let this server read.
 type TooLong struct {
 	File   string // full name
-	Offset int64  // of it, in the (uncompressed) file
+	Offset int64  // of the record, in the (uncompressed) file
 	Bytes  int
 	Limit  int // bytes that may be read: jute.maxbuffer and its extrasize
 }
 
-// Error says which setting was other when it was written.
+// Error says which setting was different when the record was written.
 func (e *TooLong) Error() string {
 	return fmt.Sprintf("%s has %d bytes in one piece at offset %d, and this server may read %d: nothing is damaged, "+
 		"jute.maxbuffer was larger when it was written; set jute.maxbuffer=%d or what it was (Apache takes it from "+

@@ -5,11 +5,11 @@ import (
 	"sort"
 )
 
-// CrashClone is the disk as a machine finds it after a power loss at this
-// moment. What was synced is there. Of the rest, every written sector, every
+// CrashClone returns the disk as a machine finds it after a power loss at this
+// moment. All synced data is there. Of the rest, every written sector, every
 // change of a file's length and every change of a directory is kept with a
-// chance of keepPercent, drawn from seed: 0 keeps nothing, 100 everything, and
-// between them writes are torn. The original goes on unharmed.
+// probability of keepPercent, drawn from seed: 0 keeps nothing, 100 everything,
+// and values in between tear writes. The original is not changed.
 func (m *Mem) CrashClone(keepPercent int, seed int64) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -23,9 +23,9 @@ func (m *Mem) CrashClone(keepPercent int, seed int64) *Mem {
 	return twin
 }
 
-// KillClone is the disk as the next process finds it when this one is killed at
-// this moment and the machine goes on: all that was written is there, and no
-// more of it is durable than before. Locks are free.
+// KillClone returns the disk as the next process finds it if this process is
+// killed at this moment but the machine keeps running: everything written is
+// there, and nothing more of it is durable than before. Locks are free.
 func (m *Mem) KillClone() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -68,8 +68,8 @@ func copySectors(target, source map[int64]*[SectorBytes]byte) {
 	}
 }
 
-// crash carries one CrashClone over the tree. Files are visited in a fixed order
-// so that a seed gives the same disk every time.
+// crash is one CrashClone's walk over the tree. It visits files in a fixed
+// order, so a seed gives the same disk every time.
 type crash struct {
 	percent int
 	random  *rand.Rand

@@ -45,16 +45,17 @@ func (o Op) Changes() bool {
 	return true
 }
 
-// Faulty is a file system that asks before each operation: an error that Before
-// returns is the operation's error, and nothing is done. A failed sync on a Mem
-// loses what was written (vfs-V3). Before is called on the goroutine of the
-// operation and must bear that.
+// Faulty is a file system that calls Before ahead of each operation. If Before
+// returns an error, the operation fails with it and does nothing. A failed sync
+// on a Mem loses what was written (vfs-V3). Before is called on the goroutine
+// of the operation, so it must be safe for concurrent use if the operations are
+// concurrent.
 type Faulty struct {
 	Disk   FS
 	Before func(Op) error
 
-	// names of open files follow renames, so that what is told of a file is
-	// told under the name it has.
+	// names of open files follow renames, so operations are reported under a
+	// file's current name.
 	names struct {
 		sync.Mutex
 		open map[*faultyFile]string
@@ -100,7 +101,7 @@ func (f *Faulty) OpenReadWrite(name string) (File, error) {
 // Create implements FS.
 func (f *Faulty) Create(name string) (File, error) { return f.file(KindCreate, name, f.Disk.Create) }
 
-// OpenAppend implements FS. It is told as a create: it may make the file.
+// OpenAppend implements FS. It is reported as a create, because it may create the file.
 func (f *Faulty) OpenAppend(name string) (File, error) {
 	return f.file(KindCreate, name, f.Disk.OpenAppend)
 }
@@ -171,7 +172,7 @@ func (f *Faulty) Lock(dir string) (io.Closer, error) {
 	return f.Disk.Lock(dir)
 }
 
-// faultyFile asks its owner before each operation on one open file.
+// faultyFile is an open file whose operations call Before first.
 type faultyFile struct {
 	File
 	owner *Faulty

@@ -9,7 +9,7 @@ import (
 )
 
 // ReadFile reads a whole small file. A file longer than limit bytes is an error,
-// so that a wrong name cannot take all memory.
+// so a wrong name cannot use up all memory.
 func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
@@ -26,9 +26,9 @@ func ReadFile(fsys FS, name string, limit int64) ([]byte, error) {
 	return content, nil
 }
 
-// Leads fails if name does not lead any more to what was opened by it, a File or a lock: it
-// was removed or renamed, or its disk was unmounted. A file system that cannot tell is
-// trusted.
+// Leads fails if name no longer leads to what was opened under it, a File or a lock,
+// because the file was removed or renamed or its disk was unmounted. On a file system that
+// cannot tell, it succeeds.
 func Leads(name string, opened any) error {
 	if o, ok := opened.(interface{ Leads(name string) error }); ok {
 		return o.Leads(name)
@@ -36,16 +36,16 @@ func Leads(name string, opened any) error {
 	return nil
 }
 
-// ReplaceFile puts content under name so that after a crash either the old or
-// the new content is found, whole: it writes temp in the same directory, syncs
+// ReplaceFile puts content under name such that after a crash either the old or
+// the new content is there, whole: it writes temp in the same directory, syncs
 // it, renames it over name and syncs the directory. On an error before the
 // rename, name is untouched and temp may be left.
 func ReplaceFile(fsys FS, name, temp string, content []byte) error {
 	return replace(fsys, fsys.Create, name, temp, content)
 }
 
-// ReplaceFileLike is ReplaceFile with the permissions of another file, like, which may be
-// name itself, where the file system has permissions.
+// ReplaceFileLike is ReplaceFile, but the new file gets the permissions of the file like,
+// which may be name itself, if the file system has permissions.
 func ReplaceFileLike(fsys FS, name, temp, like string, content []byte) error {
 	create := fsys.Create
 	if p, ok := fsys.(Permissions); ok {
@@ -56,8 +56,9 @@ func ReplaceFileLike(fsys FS, name, temp, like string, content []byte) error {
 
 // Permissions is an FS whose files have permissions.
 type Permissions interface {
-	// CreateLike makes an empty file, or empties an existing one, with the permissions
-	// of another file: those of Create where there is none.
+	// CreateLike makes an empty file, or empties an existing one, and gives it the
+	// permissions of the file like. If like does not exist, the permissions are those
+	// of Create.
 	CreateLike(name, like string) (File, error)
 }
 
@@ -82,9 +83,9 @@ func replace(fsys FS, create func(string) (File, error), name, temp string, cont
 	return fsys.SyncDir(filepath.Dir(name))
 }
 
-// EnsureDir makes a directory with its parents, and makes their names durable: one after
-// the other, before anything is put there. So of what a process leaves that is killed
-// meanwhile, the name of an empty directory alone may not be durable.
+// EnsureDir makes a directory with its parents and makes each name durable before it
+// puts anything below it. So if the process is killed meanwhile, at most the name of an
+// empty directory is not durable.
 func EnsureDir(fsys FS, dir string) error {
 	found, err := Exists(fsys, dir)
 	if err != nil {
@@ -94,7 +95,7 @@ func EnsureDir(fsys FS, dir string) error {
 	if found {
 		names, err := fsys.List(dir)
 		if errors.Is(err, fs.ErrPermission) {
-			return nil // what may not be read was made by others
+			return nil // a directory that this user may not read was made by others
 		}
 		if err != nil || len(names) > 0 {
 			return err
@@ -113,7 +114,7 @@ func EnsureDir(fsys FS, dir string) error {
 	return nil
 }
 
-// Exists reports whether name is there. An error means that it is not known.
+// Exists reports whether name exists. An error means that this is unknown.
 func Exists(fsys FS, name string) (bool, error) {
 	_, err := fsys.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -39,9 +39,9 @@ type memNode struct {
 	size    int64
 	charge  int64 // bytes of space it takes: the end of what was written or allocated
 
-	// what the disk would have after a crash: the old content of each sector
-	// written since the last Sync (nil = zero), and the size at that Sync.
-	// lost are those whose Sync failed: no later Sync saves them (vfs-V3).
+	// the state after a crash: the old content of each sector written since the
+	// last Sync (nil = zero), and the size at that Sync. lost are the sectors
+	// whose Sync failed: no later Sync makes them durable (vfs-V3).
 	unsynced   map[int64]*[SectorBytes]byte
 	lost       map[int64]*[SectorBytes]byte
 	syncedSize int64
@@ -76,22 +76,22 @@ func newMemFile() *memNode {
 }
 
 // SetCapacity limits the bytes that files may take; negative lifts the limit.
-// It may be below what is used: then every growth fails with ErrNoSpace.
+// It may be below the space in use: then every growth fails with ErrNoSpace.
 func (m *Mem) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.mu.capacity = bytes
 }
 
-// Used is the space that files take, in bytes.
+// Used returns the space that files take, in bytes.
 func (m *Mem) Used() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.mu.used
 }
 
-// FlipByte inverts the bits of mask in one byte of a file, on the disk and in
-// what programs read, as silent corruption does.
+// FlipByte inverts the bits of mask in one byte of a file, both on the disk and
+// for readers, as silent corruption does.
 func (m *Mem) FlipByte(name string, offset int64, mask byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -88,7 +88,7 @@ func (f *memFile) WriteAt(p []byte, offset int64) (int, error) {
 	return f.put(p, offset)
 }
 
-// put writes as much of p as the disk has space for.
+// put writes as much of p as fits on the disk.
 func (f *memFile) put(p []byte, offset int64) (int, error) {
 	fit := f.disk.grow(f.node, offset+int64(len(p))) - offset
 	fit = max(min(fit, int64(len(p))), 0)
@@ -123,8 +123,8 @@ func (f *memFile) Sync() error {
 	return nil
 }
 
-// syncFailed makes vfs-V3 true for what was written since the last Sync: programs
-// still read it, no later Sync makes it durable.
+// syncFailed implements vfs-V3 for what was written since the last Sync: programs
+// can still read it, but no later Sync makes it durable.
 func (f *memFile) syncFailed() {
 	f.disk.mu.Lock()
 	defer f.disk.mu.Unlock()
@@ -160,15 +160,15 @@ func (f *memFile) Allocate(size int64) error {
 	return nil
 }
 
-// grow charges space so that node may reach end, and tells how far it may go:
-// end, or less on a full disk.
+// grow charges the space that node needs to reach end. It returns how far node
+// may grow: end, or less on a full disk.
 func (m *Mem) grow(node *memNode, end int64) int64 {
 	more := end - node.charge
 	if more <= 0 {
 		return end
 	}
 	if free := m.mu.capacity - m.mu.used; m.mu.capacity >= 0 && more > free {
-		return node.charge // all or nothing beyond what it has
+		return node.charge // beyond its current space, all or nothing
 	}
 	node.charge = end
 	m.mu.used += more
@@ -193,8 +193,8 @@ func (m *Mem) resize(node *memNode, size int64) {
 	node.size = size
 }
 
-// touch prepares a sector for writing: it remembers what a crash would bring
-// back and returns the bytes to change.
+// touch prepares a sector for writing: it saves the content that a crash would
+// restore and returns the bytes to change.
 func (n *memNode) touch(index int64) *[SectorBytes]byte {
 	sector := n.sectors[index]
 	if _, ok := n.unsynced[index]; !ok {

@@ -2,12 +2,13 @@ package vfs
 
 import "io"
 
-// Stream is a long file that is written once, in order, while others of the same disk are
-// synced: that must not wait for it. Close it after Sync, or give it up by Close alone.
+// Stream is a long file that is written once, in order. Writing it must not delay the
+// syncs of other files on the same disk. Close it after Sync, or abandon it by Close
+// alone.
 type Stream interface {
 	io.WriteCloser
 
-	// Sync makes all that was written durable (vfs-V1).
+	// Sync makes everything written durable (vfs-V1).
 	Sync() error
 }
 
@@ -29,8 +30,9 @@ func CreateStream(fsys FS, name string) (Stream, error) {
 	return Portions(f), nil
 }
 
-// Portions returns a file that is made durable portion by portion while it is written. A sync of
-// all of it at the end would hold up those of others, on the same disk, for as long.
+// Portions returns a file that is synced portion by portion while it is written. One sync of the
+// whole file at the end would delay the syncs of other files on the same disk for its whole
+// duration.
 func Portions(file File) Stream { return &portions{File: file} }
 
 type portions struct {
@@ -38,7 +40,7 @@ type portions struct {
 	unsynced int
 }
 
-// PortionBytes is how many bytes of a portion may wait for a sync.
+// PortionBytes is how many bytes may wait for a sync.
 const PortionBytes = 4 << 20
 
 func (p *portions) Write(b []byte) (int, error) {
@@ -50,14 +52,14 @@ func (p *portions) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Prefetcher is a File that can be told what will be read of it. It returns at once, and where
-// it cannot do anything it does nothing.
+// Prefetcher is a File that takes hints about what will be read next. Prefetch returns at
+// once, and does nothing where the system has no such hints.
 type Prefetcher interface {
 	Prefetch(offset, bytes int64)
 }
 
-// Ahead returns a reader of a file that was just opened, for one who takes all of it: what comes
-// next is on its way from the disk while what came before is looked at.
+// Ahead returns a reader for a file that was just opened and will be read to its end. The disk
+// already reads the next part while the caller processes the previous one.
 func Ahead(f File) io.Reader {
 	if p, ok := f.(Prefetcher); ok {
 		return &ahead{file: f, disk: p}

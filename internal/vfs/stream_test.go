@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// told is a file that notes what it is told to have ready, and what was not when it was read.
+// told is a file that records which ranges it was told to prefetch, and which reads were not
+// prefetched.
 type told struct {
 	File
 	size, read, ready int64
@@ -26,7 +27,7 @@ func (f *told) Read(p []byte) (int, error) {
 	return int(n), nil
 }
 
-// Before each read the next megabytes are asked for, each once and in order.
+// Before each read the next megabytes are prefetched, each once and in order.
 func TestReadersGoAhead(t *testing.T) {
 	f := &told{size: 3*aheadBytes + 5}
 	n, err := io.Copy(io.Discard, Ahead(f))

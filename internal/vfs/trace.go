@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Trace collects the operations that change the disk, one line each, with the
-// last part of each name: the durability protocol of a program as text. Use its
-// Before in a Faulty. It serves one goroutine.
+// Trace records the operations that change the disk, one line each, with the
+// last part of each name. The result is the durability protocol of a program as
+// text. Use its Before in a Faulty. It is not safe for concurrent use.
 type Trace struct{ lines []string }
 
-// Before notes op and never fails it.
+// Before records op and never fails.
 func (t *Trace) Before(op Op) error {
 	if op.Changes() {
 		t.lines = append(t.lines, op.String())
@@ -19,7 +19,7 @@ func (t *Trace) Before(op Op) error {
 	return nil
 }
 
-// Take returns what was noted since the last Take, each line ended.
+// Take returns the lines since the last Take, each with a line end.
 func (t *Trace) Take() string {
 	text := strings.Join(append(t.lines, ""), "\n")
 	t.lines = nil

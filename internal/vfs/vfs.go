@@ -1,17 +1,16 @@
-// Package vfs is the only door to files.
+// Package vfs is the file system interface through which all code accesses files.
 //
-// In go names and bytes, out come errors that say which operation failed on
-// which file. Package osfs is the real file system behind the door; Mem is a
-// disk in memory that can crash; Faulty stands in front of either, injects
-// errors and prints what was done.
+// Errors say which operation failed on which file. Package osfs is the real
+// file system; Mem is a disk in memory that can crash; Faulty wraps either of
+// them, injects errors and records operations.
 //
 // What always holds, by number, so that code and tests can name it:
 //
 //	vfs-V1  The bytes of a file survive a crash only after Sync of that file.
 //	vfs-V2  A name (created, renamed or removed) survives a crash only after
 //	        SyncDir of the directory it is in.
-//	vfs-V3  After a failed Sync nothing is known of the bytes written since the
-//	        last good one: no later Sync makes them durable.
+//	vfs-V3  After a failed Sync nothing is known about the bytes written since
+//	        the last successful one: no later Sync makes them durable.
 //	vfs-V4  Bytes that Allocate added read as zero, and writing over them needs
 //	        no further space on the disk, unless the file system copies on
 //	        write: a Write may be ErrNoSpace there, and is not a failed disk.
@@ -81,15 +80,16 @@ type FS interface {
 	Rename(source, target string) error
 	// Remove deletes a file or an empty directory.
 	Remove(name string) error
-	// List gives the names in a directory, sorted as text.
+	// List returns the names in a directory, sorted as text.
 	List(dir string) ([]string, error)
-	// Stat tells what a name is.
+	// Stat returns what a name is.
 	Stat(name string) (Info, error)
 	// MkdirAll makes a directory and its parents; an existing one is no error.
 	MkdirAll(dir string) error
 	// SyncDir makes the names in a directory durable (vfs-V2).
 	SyncDir(dir string) error
 	// Lock takes an advisory lock on a directory until the Closer is closed or
-	// the process ends, however it ends. ErrLocked when it is taken.
+	// the process ends, however it ends. If the lock is taken, the error is
+	// ErrLocked.
 	Lock(dir string) (io.Closer, error)
 }

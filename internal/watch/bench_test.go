@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Each write fires what watches its path, which mostly is nothing. Where subtrees are
-// watched, the list of those above the path is made.
+// Each write fires the watches of its path, mostly none. If subtrees are watched, the list of
+// the paths above is built.
 func TestAFireAllocatesNothingWithoutWatchesOfSubtrees(t *testing.T) {
 	table := New()
 	table.AddMode(1, zk.WatchPersistent, "/watched")
@@ -23,7 +23,7 @@ func TestAFireAllocatesNothingWithoutWatchesOfSubtrees(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd is what a watch takes of a server's memory, one of each of many paths.
+// BenchmarkAdd measures the memory that a watch takes on a server, one on each of many paths.
 func BenchmarkAdd(b *testing.B) {
 	const watches = 100_000
 	paths := make([]string, watches)
@@ -47,8 +47,8 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportMetric(float64(bytes)/float64(b.N*watches), "B/watch")
 }
 
-// BenchmarkFireBelow is a change of a deep path of which all connections watch every beginning. It
-// must cost no product of both.
+// BenchmarkFireBelow is a change of a deep path whose prefixes are all watched by all
+// connections. Its cost must not be the product of both.
 func BenchmarkFireBelow(b *testing.B) {
 	for _, conns := range []int{1, 60, 600} {
 		b.Run(fmt.Sprint(conns), func(b *testing.B) {
@@ -66,7 +66,8 @@ func BenchmarkFireBelow(b *testing.B) {
 	}
 }
 
-// deepest has so many connections watch all below each beginning of a path, which it returns.
+// deepest makes so many connections watch the subtree of each prefix of a path, which it
+// returns.
 func deepest(table *Table, conns, levels int) string {
 	path := ""
 	for range levels {

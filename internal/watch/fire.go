@@ -5,9 +5,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Fire tells the table what happened at path and appends the connections that
-// wait for it, each once. Deleting a znode counts for both registries at its path. The parent's changed
-// children are an event of their own, given by the caller.
+// Fire handles an event at path, and appends the connections that wait for it, each once. The
+// deletion of a znode fires the watches of both registries at its path. The change of its
+// parent's children is a separate event, which the caller must fire.
 func (t *Table) Fire(kind zk.EventType, path string, to []session.ConnID) []session.ConnID {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -21,7 +21,7 @@ func (t *Table) Fire(kind zk.EventType, path string, to []session.ConnID) []sess
 	return t.mu.numbers.end(to)
 }
 
-// fireAt fires every watch at exactly this path; standard ones go (watch-V1), all in
+// fireAt fires every watch at exactly this path. Standard ones are removed (watch-V1), all in
 // one pass, since a popular path has thousands.
 func (t *Table) fireAt(r Registry, path string) {
 	id := t.spot(r, path)
@@ -50,7 +50,7 @@ func (t *Table) fireAt(r Registry, path string) {
 	t.mu.disperse(s)
 }
 
-// fire tells a connection, and reports whether it stays a watcher.
+// fire adds the connection of a watcher to the event, and reports whether it remains a watcher.
 func (t *Table) fire(r Registry, w *watcher) (stays bool) {
 	waits := t.mu.numbers.waits[w.number]
 	t.mu.numbers.tell(w.number)

@@ -5,27 +5,29 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Limits are how many watches there may be, as mntr counts them: a persistent one, which is
-// not recursive, counts twice, for the data and for the children. 0 is no limit. What is
-// there stays, whatever the limits say.
+// Limits are how many watches there may be, counted as mntr counts them: a persistent watch
+// that is not recursive counts twice, for the data and for the children. 0 is no limit.
+// Existing watches stay, whatever the limits are.
 type Limits struct {
-	Session  int // conclave.sessionWatchesMax: of one connection
-	Identity int // conclave.identityWatchesMax: of all connections that have proved one identity
+	Session  int // conclave.sessionWatchesMax: per connection
+	Identity int // conclave.identityWatchesMax: of all connections that have proved the same identity
 	All      int // conclave.watchesMax
 
-	// Refused is told of a connection that was refused one, after the table is free again.
+	// Refused is called with a connection that was refused a watch, after the table is
+	// unlocked.
 	Refused func(session.ConnID)
 }
 
 func (l *Limits) on() bool { return l.Session > 0 || l.Identity > 0 || l.All > 0 }
 
-// owner is an identity with the watches of all connections that have proved it.
+// owner counts the watches of all connections that have proved one identity.
 type owner struct{ conns, watches int }
 
 // Limit sets the limits, before the table is used.
 func (t *Table) Limit(l Limits) { t.limits = l }
 
-// Own says whose watches those of a connection are: its former ones, too. Forget ends that.
+// Own sets the identities to which the watches of a connection belong, including existing
+// watches. Forget ends that.
 func (t *Table) Own(conn session.ConnID, who []zk.Identity) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -45,7 +47,7 @@ func (t *Table) Own(conn session.ConnID, who []zk.Identity) {
 	t.disown(w, before)
 }
 
-// owned is one of those to whom the watches of a connection belong.
+// owned is one identity to which the watches of a connection belong.
 type owned struct {
 	id zk.Identity
 	*owner
@@ -60,10 +62,10 @@ func (t *Table) disown(w *waits, owners []owned) {
 	}
 }
 
-// count is how many watches a connection has.
+// count returns how many watches a connection has.
 func (w *waits) count() int { return len(w.spots[Data]) + len(w.spots[Child]) }
 
-// waitsOf returns what a connection has, and begins it if that is nothing.
+// waitsOf returns the watches of a connection, and creates the list if there is none.
 func (t *Table) waitsOf(conn session.ConnID) *waits {
 	w := t.mu.byConn[conn]
 	if w == nil {
@@ -74,7 +76,7 @@ func (t *Table) waitsOf(conn session.ConnID) *waits {
 	return w
 }
 
-// at returns how a connection waits on a path, nil if it does not.
+// at returns the watcher of a connection at a path; nil if there is none.
 func (t *Table) at(conn session.ConnID, r Registry, path string) *watcher {
 	w, id := t.mu.byConn[conn], t.spot(r, path)
 	if w == nil || id == 0 {
@@ -83,7 +85,7 @@ func (t *Table) at(conn session.ConnID, r Registry, path string) *watcher {
 	return t.mu.find(t.mu.spots.At(id), w.number)
 }
 
-// fits reports whether a connection may have watches at all of some places on a path.
+// fits reports whether the limits allow a connection the watches of some places at a path.
 func (t *Table) fits(conn session.ConnID, path string, places []place) bool {
 	if !t.limits.on() {
 		return true
@@ -104,7 +106,7 @@ func (t *Table) fits(conn session.ConnID, path string, places []place) bool {
 	return fits
 }
 
-// refused tells of a connection that may have no more. Called without mu held.
+// refused reports a connection that may have no more watches. It is called without mu held.
 func (t *Table) refused(conn session.ConnID) {
 	if t.limits.Refused != nil {
 		t.limits.Refused(conn)

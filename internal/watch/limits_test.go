@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// sums are the watches in all and of each owner, counted from the connections.
+// sums are the watches in total and of each owner, counted from the connections.
 func (t *Table) sums() (all int, owners map[zk.Identity]owner) {
 	owners = map[zk.Identity]owner{}
 	for _, w := range t.mu.byConn {
@@ -22,7 +22,7 @@ func (t *Table) sums() (all int, owners map[zk.Identity]owner) {
 	return all, owners
 }
 
-// TestNoWatchIsAddedBeyondALimit plays random changes, and counts again after each.
+// TestNoWatchIsAddedBeyondALimit makes random changes, and counts after each.
 func TestNoWatchIsAddedBeyondALimit(t *testing.T) {
 	const conns, paths = 6, 8
 	identities := []zk.Identity{{Scheme: "sasl", ID: "bob"}, {Scheme: "x509", ID: "CN=ann"}, {Scheme: "digest", ID: "cat:x"}}

@@ -2,12 +2,12 @@ package watch
 
 import "github.com/conclave-project/conclave/internal/session"
 
-// numbers numbers the connections that have watches, or have left some behind.
+// numbers numbers the connections that have watches, or have left some to be swept.
 type numbers struct {
-	waits []*waits // by number; nil: free, or 0
+	waits []*waits // by number; nil: the number is free, or 0
 	free  []uint32
-	told  bitset   // of the event that fires: empty else
-	event []uint32 // the same, in order
+	told  bitset   // numbers added to the event that fires; empty otherwise
+	event []uint32 // the same numbers, in order
 }
 
 // give gives a connection a number.
@@ -26,20 +26,20 @@ func (l *numbers) give(w *waits) {
 	}
 }
 
-// release takes the number of a connection back of which nothing is left behind.
+// release frees the number of a connection that has nothing left to be swept.
 func (l *numbers) release(w *waits) {
 	l.waits[w.number] = nil
 	l.free = append(l.free, w.number)
 }
 
-// tell adds a connection to those told of the event (watch-V2), unless it has gone.
+// tell adds a connection to those that receive the event (watch-V2), unless it has gone.
 func (l *numbers) tell(number uint32) {
 	if !l.waits[number].gone && l.told.add(number) {
 		l.event = append(l.event, number)
 	}
 }
 
-// end ends the event and appends the connections that are told of it.
+// end ends the event and appends the connections that receive it.
 func (l *numbers) end(to []session.ConnID) []session.ConnID {
 	for _, number := range l.event {
 		l.told[number/64] = 0
@@ -52,7 +52,7 @@ func (l *numbers) end(to []session.ConnID) []session.ConnID {
 // bitset is a set of numbers.
 type bitset []uint64
 
-// add puts a number in; false if it was there. The set has a place for it.
+// add adds a number; false if it was there already. The set must be large enough for it.
 func (b bitset) add(n uint32) bool {
 	some, bit := &b[n/64], uint64(1)<<(n%64)
 	was := *some&bit != 0

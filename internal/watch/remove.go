@@ -5,13 +5,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// place is a registry and the modes meant there.
+// place is a registry and the modes of a watch in it.
 type place struct {
 	registry Registry
 	modes    modes
 }
 
-// placesOf says where the watches of a type are.
+// placesOf returns where the watches of a type are.
 func placesOf(kind zk.WatcherType) []place {
 	switch kind {
 	case zk.WatcherData:
@@ -38,8 +38,8 @@ func (t *Table) Has(conn session.ConnID, kind zk.WatcherType, path string) bool 
 	return false
 }
 
-// Remove takes a connection's watches of the type at exactly path away, and
-// reports whether there were any.
+// Remove removes a connection's watches of the type at exactly path, and reports whether there
+// were any.
 func (t *Table) Remove(conn session.ConnID, kind zk.WatcherType, path string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

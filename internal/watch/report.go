@@ -10,7 +10,7 @@ import (
 
 // Counts are the figures of wchs and mntr.
 type Counts struct {
-	Conns, Paths, Data int // of the data registry, as wchs counts; until they are swept, paths of connections that are gone as well
+	Conns, Paths, Data int // of the data registry, as wchs counts; including paths of connections that are gone, until they are swept
 	All                int // watches in both registries
 }
 
@@ -30,16 +30,16 @@ func (t *Table) Counts() Counts {
 	return c
 }
 
-// reportMax is how many watches a report reads while it keeps all others out.
+// reportMax is how many watches a report reads while it holds the lock.
 const reportMax = 4096
 
-// ReportBytesMax is how many bytes of paths a report has, with 16 for each watch: those of
-// clients may take gibibytes, and a report takes some times what is in it.
+// ReportBytesMax bounds the bytes of paths in a report, plus 16 for each watch: the paths of
+// clients may take gibibytes, and a report takes several times the size of its content.
 const ReportBytesMax = 64 << 20
 
-// ByConn returns the paths each connection waits on in the data registry, and how many
-// watches are left out, those of other connections first. It is read in portions, so that
-// nothing waits for long: changes meanwhile may be in it or not.
+// ByConn returns the paths on which each connection waits in the data registry, and how many
+// watches are left out; those of the connections that come last are left out first. It reads in
+// portions, so that nothing waits for long: changes meanwhile may or may not be included.
 func (t *Table) ByConn() (out map[session.ConnID][]string, left int) {
 	return t.byConn(ReportBytesMax)
 }
@@ -62,7 +62,7 @@ func (t *Table) byConn(bytesMax int) (out map[session.ConnID][]string, left int)
 			}
 		}
 		if slices.Sort(paths); paths != nil {
-			out[conn] = slices.Compact(paths) // a list that shrinks moves its last ones
+			out[conn] = slices.Compact(paths) // when a list shrinks, its last paths move and may have been read twice
 		}
 		if bytesMax < 0 {
 			break
@@ -77,8 +77,8 @@ func (t *Table) byConn(bytesMax int) (out map[session.ConnID][]string, left int)
 	return out, max(left, 0)
 }
 
-// pathsOf adds a portion of the paths of a connection to those that were read, and reports
-// whether there are more.
+// pathsOf appends a portion of a connection's paths to those already read, and reports whether
+// there are more.
 func (t *Table) pathsOf(conn session.ConnID, paths []string) ([]string, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -94,7 +94,8 @@ func (t *Table) pathsOf(conn session.ConnID, paths []string) ([]string, bool) {
 	return paths, end < len(spots)
 }
 
-// ByPath returns who waits on each path of the data registry, as ByConn.
+// ByPath returns the connections that wait on each path of the data registry, with the limits
+// of ByConn.
 func (t *Table) ByPath() (out map[string][]session.ConnID, left int) {
 	byConn, left := t.ByConn()
 	out = map[string][]session.ConnID{}

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/session"
 )
 
-// TestReportsOfManyWatchesAreReadInPortions, while others come and go: those that stay are
-// all there, once.
+// TestReportsOfManyWatchesAreReadInPortions, while other watches come and go: those that stay
+// are all reported, once.
 func TestReportsOfManyWatchesAreReadInPortions(t *testing.T) {
 	table := New()
 	const stay = 3*reportMax + 1
@@ -45,7 +45,7 @@ func TestReportsOfManyWatchesAreReadInPortions(t *testing.T) {
 	changes.Wait()
 }
 
-// What many watches take bounds what a report of them does, which says how many it lacks.
+// The memory of many watches is bounded in a report of them, too, which says how many it lacks.
 func TestReportsHaveALimit(t *testing.T) {
 	table := New()
 	const of = 2*reportMax + 5

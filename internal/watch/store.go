@@ -7,47 +7,47 @@ import (
 	"github.com/conclave-project/conclave/internal/compact"
 )
 
-// store holds the spots of both registries, millions of them, without a pointer; only
-// those that are watched by several, or with all below them, have one to a crowd.
+// store holds the spots of both registries, millions of them, without pointers. Only spots with
+// several watchers, or with recursive ones, have a pointer, to a crowd.
 type store struct {
 	spots  compact.Slab[spot]
 	paths  compact.Arena
-	crowds []*crowd // by number; nil: free, or 0
+	crowds []*crowd // by number; nil: the number is free, or 0
 	idle   []uint32 // the free numbers
 }
 
-// spot is one path's watchers. Nearly always there is one, so the first needs
-// no list.
+// spot has the watchers of one path. There is nearly always only one, so the first needs no
+// list.
 type spot struct {
 	path, length uint32 // in the arena, and in bytes
 	crowd        uint32 // the others, 0 for none
 	first        watcher
 }
 
-// crowd are the further watchers of a spot; where there are tens of thousands, each has its
-// place noted.
+// crowd has the further watchers of a spot. If there are many, the place of each is recorded in
+// a map.
 type crowd struct {
 	more   []watcher
-	places map[uint32]int32 // of more, by number, when they are more than searchMax
-	below  subtree          // which connections watch all below the spot; some may be gone
+	places map[uint32]int32 // index in more by number, if there are more than searchMax
+	below  subtree          // the connections that watch everything below the spot; some may be gone
 }
 
-// searchMax is how many watchers are searched one after the other.
+// searchMax is how many watchers are searched one after another.
 const searchMax = 16
 
 // watcher is one connection at a spot.
 type watcher struct {
 	number uint32 // of the connection, see numbers; 0 is none
-	at     uint32 // where the connection lists the spot
+	at     uint32 // index of the spot in the connection's list
 	modes  modes
 }
 
-// pathOf returns the path of a spot. It is in the arena: to keep it is to copy it.
+// pathOf returns the path of a spot. It is in the arena, so it must be copied to be kept.
 func (m *store) pathOf(s *spot) string {
 	return unsafe.String(unsafe.SliceData(m.paths.Bytes(s.path, int(s.length))), s.length)
 }
 
-// spot finds the spot of a path, 0 if nobody waits there.
+// spot finds the spot of a path; 0 if nobody waits there.
 func (t *Table) spot(r Registry, path string) uint32 {
 	x := &t.mu.registries[r].index
 	if x.Len() == 0 {
@@ -57,7 +57,7 @@ func (t *Table) spot(r Registry, path string) uint32 {
 	return id
 }
 
-// needSpot finds the spot of a path, and makes it if it is not there. The path is copied.
+// needSpot finds the spot of a path, and creates it if there is none. The path is copied.
 func (t *Table) needSpot(r Registry, path string) uint32 {
 	id := t.spot(r, path)
 	if id == 0 {
@@ -71,7 +71,7 @@ func (t *Table) needSpot(r Registry, path string) uint32 {
 	return id
 }
 
-// remove takes out a spot where nobody waits.
+// remove removes a spot where nobody waits.
 func (t *Table) remove(r Registry, id uint32) {
 	s, x := t.mu.spots.At(id), &t.mu.registries[r].index
 	x.Remove(x.Hash(0, t.mu.pathOf(s)), id)
@@ -79,7 +79,7 @@ func (t *Table) remove(r Registry, id uint32) {
 	t.mu.spots.Give(id)
 }
 
-// take takes a watcher out of a spot, and the spot if it was the last one.
+// take removes a watcher from a spot, and the spot too if that was the last one.
 func (t *Table) take(r Registry, id, number uint32) {
 	s := t.mu.spots.At(id)
 	if s.first.number != number {
@@ -90,7 +90,8 @@ func (t *Table) take(r Registry, id, number uint32) {
 	}
 }
 
-// promote makes another watcher the first, instead of one that has gone; false if there is none.
+// promote makes another watcher the first one, in place of one that has gone; false if there is
+// none.
 func (m *store) promote(s *spot) bool {
 	s.first = watcher{}
 	c := m.crowds[s.crowd]
@@ -105,7 +106,7 @@ func (m *store) promote(s *spot) bool {
 	return true
 }
 
-// find returns where a connection waits at a spot, nil if it does not.
+// find returns the watcher of a connection at a spot; nil if there is none.
 func (m *store) find(s *spot, number uint32) *watcher {
 	if s.first.number == number {
 		return &s.first
@@ -120,7 +121,7 @@ func (m *store) find(s *spot, number uint32) *watcher {
 	return nil
 }
 
-// put adds a watcher that is not there.
+// put adds a watcher that is not there yet.
 func (m *store) put(s *spot, number uint32) *watcher {
 	if s.first.number == 0 {
 		s.first.number = number
@@ -136,7 +137,7 @@ func (m *store) put(s *spot, number uint32) *watcher {
 	return &c.more[len(c.more)-1]
 }
 
-// needCrowd returns the crowd of a spot, and makes it if there is none.
+// needCrowd returns the crowd of a spot, and creates it if there is none.
 func (m *store) needCrowd(s *spot) *crowd {
 	if s.crowd == 0 {
 		if last := len(m.idle) - 1; last >= 0 {
@@ -150,7 +151,7 @@ func (m *store) needCrowd(s *spot) *crowd {
 	return m.crowds[s.crowd]
 }
 
-// disperse ends the crowd of a spot if it is empty.
+// disperse removes the crowd of a spot if it is empty.
 func (m *store) disperse(s *spot) {
 	if c := m.crowds[s.crowd]; c != nil && len(c.more) == 0 && c.below.len() == 0 {
 		m.crowds[s.crowd] = nil
@@ -159,7 +160,7 @@ func (m *store) disperse(s *spot) {
 	}
 }
 
-// place returns where in more a connection is, -1 if it is not there.
+// place returns the index of a connection in more; -1 if it is not there.
 func (c *crowd) place(number uint32) int {
 	if c.places == nil {
 		return slices.IndexFunc(c.more, func(w watcher) bool { return w.number == number })
@@ -170,7 +171,7 @@ func (c *crowd) place(number uint32) int {
 	return -1
 }
 
-// notePlaces notes the places of all, if they are many.
+// notePlaces records the places of all watchers, if there are many.
 func (c *crowd) notePlaces() {
 	c.places = nil
 	if len(c.more) <= searchMax {
@@ -182,7 +183,7 @@ func (c *crowd) notePlaces() {
 	}
 }
 
-// take removes a watcher; the last one takes its place.
+// take removes a watcher; the last one moves to its place.
 func (c *crowd) take(number uint32) {
 	i, last := c.place(number), len(c.more)-1
 	delete(c.places, number)

@@ -5,26 +5,26 @@ import (
 	"slices"
 )
 
-// A change fires the recursive watches of its path and of all paths above it. One path may
-// have thousands above it, and all connections may watch each of them: a client chooses
-// that, and a change must not cost the product of both. So connections are numbered, and a
-// path has the set of the numbers that watch all below it. What a path adds to those
-// told already is found 64 connections at a time.
+// A change fires the recursive watches of its path and of all paths above it. A path may have
+// thousands of paths above it, and all connections may watch each of them: clients choose that,
+// and a change must not cost the product of both numbers. So connections are numbered, and each
+// path has the set of the numbers that watch everything below it. The connections that a path
+// adds to those already in the event are then found 64 at a time.
 
-// subtree is which connections watch all below a path, by their numbers: a list, or where
-// that would be longer than a set of bits, a set.
+// subtree is the set of connections that watch everything below a path, by their numbers. It is
+// a list or, if that would be longer than a bit set, a bit set.
 type subtree struct {
 	list  []uint32 // sorted
 	set   bitset
 	count int // of set
 }
 
-// listMax is how many are always in a list.
+// listMax is how many numbers are always kept in a list.
 const listMax = 8
 
 func (s *subtree) len() int { return len(s.list) + s.count }
 
-// add puts a number in which is below most.
+// add adds a number, which is below most.
 func (s *subtree) add(number uint32, most int) {
 	if s.set == nil {
 		if at, found := slices.BinarySearch(s.list, number); !found {
@@ -51,7 +51,7 @@ func (s *subtree) put(number uint32) {
 	}
 }
 
-// remove takes a number out; false if it is not there.
+// remove removes a number; false if it is not there.
 func (s *subtree) remove(number uint32) (was bool) {
 	if s.set == nil {
 		at, found := slices.BinarySearch(s.list, number)
@@ -74,7 +74,7 @@ func (s *subtree) remove(number uint32) (was bool) {
 	return true
 }
 
-// tell tells the connections that were not told.
+// tell adds the connections to the event that are not in it yet.
 func (s *subtree) tell(l *numbers) {
 	for _, number := range s.list {
 		l.tell(number)
@@ -86,7 +86,7 @@ func (s *subtree) tell(l *numbers) {
 	}
 }
 
-// unwatch takes a connection out of those that watch all below a spot.
+// unwatch removes a connection from those that watch everything below a spot.
 func (t *Table) unwatch(s *spot, number uint32) {
 	if s.crowd == 0 {
 		return

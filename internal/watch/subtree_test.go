@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A client chooses how deep a path is, and how many connections watch its beginnings: a change looks at
-// 64 of them at a time, at each.
+// Clients choose how deep a path is, and how many connections watch its prefixes: a change
+// looks at 64 connections at a time, at each prefix.
 func TestBeginningsOfADeepPathAreLookedAtManyConnectionsAtATime(t *testing.T) {
 	const conns, levels = 200, 300
 	table := New()
@@ -33,7 +33,7 @@ func TestBeginningsOfADeepPathAreLookedAtManyConnectionsAtATime(t *testing.T) {
 	}
 }
 
-// Few of many connections are kept in a list: a set of bits would be longer.
+// A few of many connections are kept in a list: a set of bits would be longer.
 func TestFewConnectionsOfManyAreAList(t *testing.T) {
 	const conns = 64 * 20
 	table := New()
@@ -50,7 +50,7 @@ func TestFewConnectionsOfManyAreAList(t *testing.T) {
 	if to := table.Fire(zk.EventNodeDeleted, "/few/a", nil); len(to) != 15 || to[0] <= conns-15 {
 		t.Errorf("told: %v", to)
 	}
-	// Numbers of connections that are gone are given again, and nobody is told for another.
+	// Numbers of connections that are gone are reused, and nobody is told what another watched.
 	for c := range conns {
 		table.Forget(session.ConnID(c + 1))
 	}

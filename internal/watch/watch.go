@@ -1,22 +1,22 @@
 // Package watch is the table of the connections that watch each path.
 //
-// Watches belong to connections. They go in by Add, and come out when Fire says
-// what happened: as the connections to be told, each once per event. What
-// always holds:
+// Watches belong to connections. Add adds them, and Fire returns, for something that happened,
+// the connections to notify, each once per event. What always holds:
 //
 //	watch-V1  A standard watch fires once; it is gone when Fire returns.
 //	watch-V2  A connection is told once per event, in however many modes it
 //	          waits.
 //	watch-V3  A recursive watch is only in the data registry: it never learns of
 //	          changed children, but of everything at and below its path.
-//	watch-V4  After Forget nothing of a connection is told or counted. What it leaves
-//	          behind goes by Sweep, and a few at a time with what is added: a
-//	          connection may have a million watches, and nobody waits for them.
+//	watch-V4  After Forget no watch of a connection fires or is counted. The
+//	          entries that remain are removed by Sweep, and a few at a time with
+//	          each watch that is added: a connection may have a million watches,
+//	          and nobody should wait for their removal.
 //	watch-V5  No watch is added beyond a limit, and a persistent one as a whole or not
 //	          at all.
 //
-// The table may be used by many goroutines. Whether a connection may see the
-// event (its READ permission) is not decided here.
+// Many goroutines may use the table. It does not decide whether a connection may see an event
+// (its READ permission).
 package watch
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// modes is a set of the ways in which one connection waits on one path.
+// modes is the set of ways in which one connection waits on one path.
 type modes uint8
 
 const (
@@ -51,8 +51,8 @@ const (
 
 // Table holds the watches of all connections.
 type Table struct {
-	portion int          // how many watches Forget and Sweep remove
-	bytes   atomic.Int64 // of memory, about, that all watches take
+	portion int          // how many watches Forget and Sweep remove at a time
+	bytes   atomic.Int64 // approximate memory of all watches
 	limits  Limits
 
 	mu struct {
@@ -63,9 +63,9 @@ type Table struct {
 		numbers    numbers
 		owners     map[zk.Identity]*owner
 		gone       []*waits            // in the order in which they were forgotten
-		recursive  int                 // recursive watches in all
-		above      pathset.Map[uint32] // the spots that have them, or have had them
-		levels     []uint32            // of those, while a change fires
+		recursive  int                 // number of all recursive watches
+		above      pathset.Map[uint32] // the spots that have recursive watches, or have had them
+		levels     []uint32            // the spots above a path, while a change fires
 	}
 }
 
@@ -75,26 +75,26 @@ type registry struct {
 	total int
 }
 
-// waits are the spots of one connection, to find them when it goes.
+// waits lists the spots of one connection, to find them when it disconnects.
 type waits struct {
 	conn      session.ConnID
 	number    uint32
-	gone      bool // it was forgotten
+	gone      bool // Forget was called
 	spots     [2][]uint32
 	recursive int
-	bytes     int64 // of memory, about
+	bytes     int64 // approximate memory
 	owners    []owned
 }
 
-// weight is about what a watch takes in memory beside the bytes of its path, where nobody
-// else watches that. It was measured.
+// weight is the approximate memory of a watch, in addition to the bytes of its path, if nobody
+// else watches that path. It was measured.
 const weight = 56
 
-// weightBelow is what a recursive watch takes more, beside the bytes of its path again: there
-// is a crowd at its spot, which is found from all paths below.
+// weightBelow is the additional memory of a recursive watch, on top of the bytes of its path
+// again: its spot has a crowd, which is found from all paths below.
 const weightBelow = 190
 
-// weigh adds a watch to what its connection has, or takes it out.
+// weigh adds a watch to the totals of its connection, or subtracts it.
 func (t *Table) weigh(w *waits, s *spot, sign int64) {
 	t.hold(w, sign*(weight+int64(s.length)))
 	for _, o := range w.owners {
@@ -102,7 +102,7 @@ func (t *Table) weigh(w *waits, s *spot, sign int64) {
 	}
 }
 
-// weighBelow adds that a watch is recursive, or takes it out.
+// weighBelow adds the additional memory of a recursive watch, or subtracts it.
 func (t *Table) weighBelow(w *waits, s *spot, sign int64) {
 	t.hold(w, sign*(weightBelow+int64(s.length)))
 }
@@ -112,11 +112,11 @@ func (t *Table) hold(w *waits, bytes int64) {
 	t.bytes.Add(bytes)
 }
 
-// Bytes returns about what all watches take in memory. It costs next to nothing.
+// Bytes returns the approximate memory of all watches. The call costs next to nothing.
 func (t *Table) Bytes() int64 { return t.bytes.Load() }
 
-// Heaviest returns the connection whose watches take most among those of the host whose
-// connections take most together; false if there are none.
+// Heaviest finds the host whose connections' watches take the most memory together, and returns
+// its connection whose watches take the most; false if there are none.
 func Heaviest[Host comparable](t *Table, hostOf func(session.ConnID) Host) (conn session.ConnID, found bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,8 +151,8 @@ func New() *Table {
 // The places of standard watches.
 var standards = [2][]place{Data: {{Data, standard}}, Child: {{Child, standard}}}
 
-// Add sets a standard watch; false if there are as many as there may be. The path is copied
-// if the table keeps it.
+// Add sets a standard watch; false if that would exceed a limit. The path is copied if the
+// table keeps it.
 func (t *Table) Add(conn session.ConnID, r Registry, path string) bool {
 	return t.addAll(conn, path, standards[r])
 }
@@ -164,7 +164,7 @@ var (
 	recursives  = placesOf(zk.WatcherPersistentRecursive)
 )
 
-// AddMode sets a watch of the given mode on path; false if there are as many as there may be.
+// AddMode sets a watch of the given mode on path; false if that would exceed a limit.
 func (t *Table) AddMode(conn session.ConnID, mode zk.WatchMode, path string) bool {
 	if mode == zk.WatchPersistentRecursive {
 		return t.addAll(conn, path, recursives)
@@ -214,7 +214,7 @@ func (t *Table) add(conn session.ConnID, r Registry, path string, m modes) {
 	at.modes |= m
 }
 
-// unlist takes a spot out of the list of a connection; the last one takes its place.
+// unlist removes a spot from the list of a connection; the last one moves to its place.
 func (t *Table) unlist(w *waits, r Registry, at uint32) {
 	list := w.spots[r]
 	if !w.gone {
@@ -229,8 +229,8 @@ func (t *Table) unlist(w *waits, r Registry, at uint32) {
 	w.spots[r] = list[:end]
 }
 
-// drop takes modes away from a watcher, and the watcher, the spot and the
-// connection's note of it when nothing is left.
+// drop removes modes from a watcher. If none are left it also removes the watcher, its place in
+// the connection's list, and the spot if nobody else waits there.
 func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool {
 	w, id := t.mu.byConn[conn], t.spot(r, path)
 	if w == nil || id == 0 {
@@ -255,7 +255,7 @@ func (t *Table) drop(r Registry, path string, conn session.ConnID, m modes) bool
 	return true
 }
 
-// Forget ends all watches of a connection, in the same time however many there are.
+// Forget ends all watches of a connection. It takes the same time however many there are.
 func (t *Table) Forget(conn session.ConnID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -276,15 +276,15 @@ func (t *Table) Forget(conn session.ConnID) {
 	t.sweep(t.portion)
 }
 
-// How many watches of connections that are gone are removed: with each that is added, so
-// that what is left behind cannot grow without end, by Forget, and by Sweep.
+// How many watches of connections that are gone are removed at a time: with each watch that is
+// added, so that their number cannot grow without limit, and by Forget and by Sweep.
 const (
 	sweptWithOne = 2
 	sweptAtOnce  = 256
 )
 
-// Sweep removes some of what forgotten connections have left behind, and reports whether
-// there is more.
+// Sweep removes some of the watches that forgotten connections have left, and reports whether
+// there are more.
 func (t *Table) Sweep() (more bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -292,7 +292,7 @@ func (t *Table) Sweep() (more bool) {
 	return len(t.mu.gone) > 0
 }
 
-// Sweeping reports whether forgotten connections have left something behind.
+// Sweeping reports whether forgotten connections have left watches to be removed.
 func (t *Table) Sweeping() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// naive is the table as its documentation says it: a list of watches.
+// naive is the table as its documentation describes it: a list of watches.
 type naive struct{ all []want }
 
 type want struct {
@@ -50,7 +50,7 @@ func (n *naive) fire(kind zk.EventType, path string) []session.ConnID {
 }
 
 func TestTableEqualsItsNaiveModel(t *testing.T) {
-	for _, portion := range []int{sweptAtOnce, 1, 0} { // what stays behind is as if it were not there
+	for _, portion := range []int{sweptAtOnce, 1, 0} { // what remains to be swept must have no effect
 		table := New()
 		table.portion = portion
 		compare(t, table)
@@ -138,7 +138,7 @@ func compare(t *testing.T, table *Table) {
 	}
 }
 
-// judgeReports compares what is said to wait with the model.
+// judgeReports compares the watches that are reported with the model.
 func judgeReports(t *testing.T, table *Table, model *naive) {
 	t.Helper()
 	byPath, byConn := map[string][]session.ConnID{}, map[session.ConnID][]string{}
@@ -162,8 +162,8 @@ func judgeReports(t *testing.T, table *Table, model *naive) {
 	}
 }
 
-// A connection with very many watches goes in one moment: Forget removes a portion, the
-// steps after it the rest, and what is added a few.
+// A connection with very many watches ends within a moment: Forget removes a portion, the
+// following steps the rest, and each addition a few.
 func TestForgetTakesNoLongerForManyWatches(t *testing.T) {
 	const many = 20 * sweptAtOnce
 	table := New()
@@ -195,9 +195,9 @@ func TestForgetTakesNoLongerForManyWatches(t *testing.T) {
 	}
 }
 
-// judgePlaces compares what the spots, the connections and the index say of each other, and the
-// places that are noted with those that are: where many watch one path, they are not searched
-// one after the other. It returns at how many paths.
+// judgePlaces compares what the spots, the connections and the index record of each other, and
+// the noted places with the real ones: where many watch one path, they are not searched one
+// after the other. It returns the number of such paths.
 func judgePlaces(t *testing.T, table *Table) (many int) {
 	t.Helper()
 	m := &table.mu

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// What the watches of a connection weigh comes and goes with them, and is about what they
-// take.
+// The weight of a connection's watches comes and goes with them, and is about the memory that
+// they take.
 func TestWatchesAreWeighed(t *testing.T) {
 	own := func(id session.ConnID) session.ConnID { return id }
 	var w *Table
@@ -48,8 +48,8 @@ func TestWatchesAreWeighed(t *testing.T) {
 	}
 }
 
-// A host whose connections watch much together is not outdone by a single connection of
-// another.
+// A host whose connections have many watches together is heavier than a single connection of
+// another host.
 func TestHeaviestIsOfTheHeaviestHost(t *testing.T) {
 	w := New()
 	host := func(id session.ConnID) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// hotRequests are those that most clients send most of the time.
+// hotRequests are the requests that clients send most often.
 func hotRequests() map[string]*zk.Request {
 	const path = "/app/config/database"
 	data := make([]byte, 100)
@@ -29,8 +29,8 @@ func hotReplies() map[string]*zk.Result {
 	}
 }
 
-// A server decodes a request without allocating, a create with the open ACL too, and appends its
-// reply to what is there.
+// A server decodes a request, even a create with the open ACL, and appends its reply to a buffer
+// without allocating.
 func TestHotRequestsAndRepliesAllocateNothing(t *testing.T) {
 	var into zk.Request
 	for name, r := range hotRequests() {

@@ -15,7 +15,7 @@ type ConnectRequest struct {
 	Session      zk.SessionID // 0 for a new one
 	Password     []byte       // 16 bytes; may be empty for a new session
 	ReadOnly     bool
-	HasReadOnly  bool // the byte was there: the reply must have it too, or must not
+	HasReadOnly  bool // the request had the byte; the reply has it if and only if the request does
 }
 
 // ConnectResponse is the server's answer. All zero means that the session was
@@ -31,7 +31,7 @@ type ConnectResponse struct {
 // DecodeConnectRequest reads the payload of a first frame.
 func DecodeConnectRequest(payload []byte) (ConnectRequest, error) {
 	d := jute.NewDecoder(payload, len(payload))
-	d.Int() // protocolVersion, of no meaning
+	d.Int() // protocolVersion, ignored
 	r := ConnectRequest{
 		LastZxidSeen: zk.Zxid(d.Long()),
 		TimeoutMs:    d.Int(),

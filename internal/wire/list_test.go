@@ -8,7 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A list whose names are given as bytes is the same reply as one of strings.
+// AppendListReply, which takes the names as bytes, writes the same frame as AppendReply with
+// strings.
 func TestListReplyIsTheReply(t *testing.T) {
 	stat := zk.Stat{Czxid: 1, Mzxid: 2, Cversion: 3, Pzxid: 4, NumChildren: 2}
 	for _, names := range [][]string{nil, {"a"}, {"b", "", "\u00e4\u4e2d"}} {

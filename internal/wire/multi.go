@@ -10,13 +10,13 @@ import (
 
 // decodeMulti reads the operations of a multi or multiRead: a sequence of
 // MultiHeader (int type, bool done, int err) and body, ended by a header of
-// type -1 with done set. Everything that makes the whole request fail, and not
-// just one of its operations, fails here.
+// type -1 with done set. Whatever makes the whole request fail, rather than one
+// of its operations, is an error here.
 func decodeMulti(d *jute.Decoder, r *zk.Request) {
 	r.Ops = []zk.Request{}
 	for {
 		op, done := zk.Op(d.Int()), d.Bool()
-		d.Int() // err, of no meaning in a request
+		d.Int() // err, ignored in a request
 		if d.Err() != nil || done {
 			return
 		}
@@ -39,7 +39,7 @@ func decodeMulti(d *jute.Decoder, r *zk.Request) {
 }
 
 // inMulti reports whether op may be one of the operations of a multi or a
-// multiRead. A multi is none of them, so that nothing is nested.
+// multiRead. A multi is not among them, so multis are never nested.
 func inMulti(multi, op zk.Op) bool {
 	if multi == zk.OpMultiRead {
 		return op == zk.OpGetData || op == zk.OpGetChildren
@@ -47,13 +47,14 @@ func inMulti(multi, op zk.Op) bool {
 	return op.IsCreate() || op == zk.OpDelete || op == zk.OpSetData || op == zk.OpCheck
 }
 
-// ErrNullACL is what a multi with a create without a list is refused with. Apache's leader, which
-// stumbles over it, would propose it with the zxid of another transaction, and its ensemble would stall.
+// ErrNullACL refuses a multi in which a create has a null ACL. Apache's leader throws on such a
+// request, proposes it with the zxid of another transaction, and its ensemble stalls.
 var ErrNullACL = errors.New("wire: acl of a create in a multi is null")
 
 // normalizeCreate turns a create within a multi into the operation that its
-// flags ask for, as ZooKeeper does while decoding, and refuses those that
-// cannot be. Of a createTTL it refuses none: prep does when its turn comes.
+// flags ask for, as ZooKeeper does while decoding, and refuses invalid flags.
+// It never refuses a createTTL: package prep does that when the operation's
+// turn comes.
 func normalizeCreate(r *zk.Request) error {
 	if r.Op == zk.OpCreateTTL {
 		switch {
@@ -107,8 +108,8 @@ func appendMultiResult(b []byte, subs []zk.Result) []byte {
 	return appendMultiHeader(b, -1, true, -1)
 }
 
-// multiType is what an entry of a successful multi is typed as: everything
-// created with a stat in the result is a create2.
+// multiType returns the type that a result in a successful multi has: every
+// create whose result contains a stat is a create2.
 func multiType(op zk.Op) zk.Op {
 	if op == zk.OpCreateContainer || op == zk.OpCreateTTL {
 		return zk.OpCreate2
@@ -116,8 +117,9 @@ func multiType(op zk.Op) zk.Op {
 	return op
 }
 
-// decodeMultiResult reads the results of at most so many operations: a result
-// may take nine bytes on the wire and far more in memory.
+// decodeMultiResult reads the results of at most ops operations. The limit is
+// needed because a result may take nine bytes on the wire and far more in
+// memory.
 func decodeMultiResult(d *jute.Decoder, ops int, r *zk.Result) {
 	for {
 		op, done, code := zk.Op(d.Int()), d.Bool(), zk.Code(d.Int())

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The open list of a create is one for all, and so it must be the open list, as a decoder without
-// that finds it: whatever the bytes are, and however many entries begin like it.
+// All creates with the open ACL share one list. The decoder may use it only where decoding entry
+// by entry gives the same list, whatever the bytes are and however many entries begin like it.
 func TestOpenListIsToldFromOthers(t *testing.T) {
 	two := append(zk.OpenACL(), zk.ReadACL()...)
 	var frames [][]byte

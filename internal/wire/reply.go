@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ReplyHeader starts every frame from the server but the first.
+// ReplyHeader starts every frame from the server except the first.
 type ReplyHeader struct {
 	Xid  zk.Xid
 	Zxid zk.Zxid
@@ -18,8 +18,9 @@ type ReplyHeader struct {
 // ReplyHeaderBytes is the size of a ReplyHeader.
 const ReplyHeaderBytes = 16
 
-// AppendReply appends the frame of a reply. A result whose code is not OK has
-// no body, but for a null token of SASL; a nil result has none either.
+// AppendReply appends the frame of a reply. A nil result, and a result whose
+// code is not OK, has no body, except that a failed SASL exchange sends a null
+// token.
 func AppendReply(b []byte, h ReplyHeader, r *zk.Result) []byte {
 	b, start := beginFrame(b)
 	b = appendReplyHeader(b, h)
@@ -33,8 +34,8 @@ func AppendReply(b []byte, h ReplyHeader, r *zk.Result) []byte {
 	return endFrame(b, start)
 }
 
-// AppendListReply appends the frame of a reply of OK to getChildren or getChildren2: with names that
-// stand one after the other as they are in a reply, and are count.
+// AppendListReply appends the frame of an OK reply to getChildren or getChildren2. names holds count
+// names, already encoded as in a reply.
 func AppendListReply(b []byte, h ReplyHeader, op zk.Op, names []byte, count int, stat *zk.Stat) []byte {
 	b, start := beginFrame(b)
 	b = jute.AppendInt(appendReplyHeader(b, h), int32(count))
@@ -124,9 +125,9 @@ func DecodeReplyHeader(payload []byte) (ReplyHeader, []byte, error) {
 	return h, d.Rest(), nil
 }
 
-// DecodeResult reads the body of a successful reply to op, which for a multi or
-// multiRead had so many operations. Unlike requests, results own their strings
-// and bytes: a program keeps them.
+// DecodeResult reads the body of a successful reply to op. ops is the number of
+// operations in a multi or multiRead. Unlike requests, results own their
+// strings and bytes, because programs keep them.
 func DecodeResult(op zk.Op, ops int, body []byte) (zk.Result, error) {
 	d := jute.NewDecoder(body, len(body))
 	r := zk.Result{Op: op}

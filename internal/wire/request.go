@@ -11,7 +11,7 @@ import (
 // HeaderBytes is the size of a request header: xid and op.
 const HeaderBytes = 8
 
-// ErrHeader is what a frame too short for a request header is refused with.
+// ErrHeader refuses a frame that is too short for a request header.
 var ErrHeader = errors.New("wire: frame too short for a request header")
 
 // DecodeHeader reads xid and op of a request frame.
@@ -23,9 +23,9 @@ func DecodeHeader(payload []byte) (zk.Xid, zk.Op, error) {
 	return d.Int(), zk.Op(d.Int()), nil
 }
 
-// Path reads the path with which the body of most requests for one znode begins, and that of the
-// transaction that comes of it, without decoding the rest. It aliases the body; empty if there is
-// none.
+// Path reads the path at the start of a body without decoding the rest. The bodies of most
+// requests for one znode, and of the transactions made from them, begin with a path. The result
+// aliases the body; it is empty if there is no path.
 func Path(op zk.Op, body []byte) string {
 	switch op {
 	case zk.OpCreate, zk.OpCreate2, zk.OpCreateContainer, zk.OpCreateTTL, zk.OpDelete, zk.OpDeleteContainer,
@@ -36,8 +36,8 @@ func Path(op zk.Op, body []byte) string {
 	return ""
 }
 
-// DecodeRequest reads a request frame into r, whose former content is lost.
-// bytesMax bounds one byte string within it. On an error of the body r still
+// DecodeRequest reads a request frame into r and overwrites all of r. bytesMax
+// limits each byte string in the frame. If the body cannot be decoded, r still
 // has Xid and Op, and the answer is zk.ErrMarshalling.
 func DecodeRequest(payload []byte, bytesMax int, r *zk.Request) error {
 	d := jute.NewDecoder(payload, bytesMax)
@@ -52,8 +52,8 @@ func DecodeRequest(payload []byte, bytesMax int, r *zk.Request) error {
 	return nil
 }
 
-// DecodeBody reads the body of a request, without its header, into r, which has
-// Xid and Op; the rest of its former content is lost. See DecodeRequest.
+// DecodeBody reads the body of a request, without its header, into r. It keeps
+// r's Xid and Op and overwrites the rest. See DecodeRequest.
 func DecodeBody(body []byte, bytesMax int, r *zk.Request) error {
 	d := jute.NewDecoder(body, bytesMax)
 	*r = zk.Request{Xid: r.Xid, Op: r.Op}
@@ -93,7 +93,7 @@ func decodeBody(d *jute.Decoder, r *zk.Request) {
 			Joining: d.NullString(), Leaving: d.NullString(), NewMembers: d.NullString(), ConfigID: d.Long(),
 		}
 	case zk.OpAuth:
-		d.Int() // type, of no meaning
+		d.Int() // type, ignored
 		r.Scheme, r.Data = text(d), d.Bytes()
 	case zk.OpSASL:
 		r.Data = d.Bytes()
@@ -116,7 +116,7 @@ func decodeSetWatches(d *jute.Decoder, r *zk.Request) {
 	r.SetWatches = w
 }
 
-// openACL is the list of nearly all creates, which have it from here: nobody changes it.
+// openACL is the list that nearly all creates have. They share this one, which is never changed.
 var (
 	openACL   = zk.OpenACL()
 	openBytes = appendACLs(nil, openACL)

@@ -1,9 +1,9 @@
-// Package wire holds the bytes of the client port: frames, the handshake,
-// requests, replies and notifications, in both directions.
+// Package wire encodes and decodes what travels on the client port: frames, the
+// handshake, requests, replies and notifications, in both directions.
 //
-// In go byte slices, out come values of package zk, and the other way round.
-// The server decodes requests and appends replies; the client library appends
-// requests and decodes replies. What always holds:
+// It converts between byte slices and values of package zk. The server decodes
+// requests and appends replies; the client library appends requests and decodes
+// replies. What always holds:
 //
 //	wire-W1  Nothing here panics or takes memory beyond a small multiple of its
 //	         input.
@@ -12,8 +12,8 @@
 //	         value.
 //	wire-W3  Append functions write whole frames, length prefix included.
 //
-// The package does not read sockets and decides nothing: a path is a string
-// here, whether it is a good one is for the package that uses it.
+// The package does not read sockets and decides nothing: to it a path is just a
+// string, and its caller checks whether the path is valid.
 package wire
 
 import (
@@ -32,8 +32,8 @@ const FrameBytesMax = 0xfffff
 // PrefixBytes is the size of the length in front of each frame.
 const PrefixBytes = 4
 
-// ErrFrame is the class of frames that cannot be one: their length is negative
-// or above the limit.
+// ErrFrame is the class of invalid frames: the length is negative or above the
+// limit.
 var ErrFrame = errors.New("wire: bad frame length")
 
 // FrameLength reads the length of the frame whose prefix starts b, and checks
@@ -58,7 +58,7 @@ func endFrame(b []byte, start int) []byte {
 }
 
 // alias returns b as a string without copying it (wire-W2). Decoding is the hottest
-// path of a server, and most paths are only looked up, never kept.
+// code of a server, and most znode paths are only looked up, never kept.
 func alias(b []byte) string {
 	if len(b) == 0 {
 		return ""
@@ -77,10 +77,10 @@ func path(d *jute.Decoder) string {
 
 var errNullPath = errors.New("wire: path is null")
 
-// text reads a string for which null is as good as empty.
+// text reads a string in which null means the same as empty.
 func text(d *jute.Decoder) string { return alias(d.Bytes()) }
 
-// paths reads a vector of paths, none of which may be null, nor the vector.
+// paths reads a vector of paths. Neither the vector nor any path may be null.
 func paths(d *jute.Decoder) []string {
 	n := d.Count(4)
 	if n < 0 {

@@ -152,7 +152,8 @@ func TestMultiRefusesAsAWholeWhatZooKeeperRefuses(t *testing.T) {
 	}
 }
 
-// As seen on 3.9.5: of a createTTL only the operation itself fails.
+// As seen on 3.9.5: an invalid createTTL fails only when its turn comes; it does not fail the
+// decoding.
 func TestMultiLeavesCreateTTLToItsTurn(t *testing.T) {
 	for mode, want := range map[zk.CreateMode]zk.Op{
 		0: zk.OpCreate, 3: zk.OpCreate, 4: zk.OpCreateContainer, 5: zk.OpCreateTTL, 6: zk.OpCreateTTL, 7: zk.OpCreateTTL, -1: zk.OpCreateTTL,
@@ -175,8 +176,8 @@ func TestFrameLengthIsInclusive(t *testing.T) {
 	}
 }
 
-// TestResultOfAMultiHoldsWhatAMultiMayHold: nested ones would take a stack
-// without end, and many empty ones memory without measure.
+// TestResultOfAMultiHoldsWhatAMultiMayHold: nested multis would need an
+// unbounded stack, and many empty results unbounded memory.
 func TestResultOfAMultiHoldsWhatAMultiMayHold(t *testing.T) {
 	entry := func(op zk.Op) []byte { return appendMultiHeader(nil, op, false, zk.OK) }
 	for name, test := range map[string]struct {
@@ -224,8 +225,8 @@ func FuzzDecodeReply(f *testing.F) {
 	})
 }
 
-// Path gives the path that decoding gives, of requests and of the transactions for them, and none of others
-// or of what ends too early.
+// Path returns the same path as decoding does, for requests and for their transactions, and none for other
+// operations or for bodies that end too early.
 func TestPathIsThatOfTheWholeRequest(t *testing.T) {
 	with := 0
 	for _, want := range requests() {

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// BenchmarkLeader is one transaction through a leader of three: proposed in
+// BenchmarkLeader measures one transaction through a leader of three servers: proposed in
 // batches of 64, synced, acknowledged by two followers, committed.
 func BenchmarkLeader(b *testing.B) {
 	p := zab.New(zab.Options{ID: 1, TickMs: 200, InitMs: 2000, SyncMs: 1000},

@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// NextZxid returns the zxid that the leader's next proposal must have. It is of
-// use only while the leader serves.
+// NextZxid returns the zxid that the leader's next proposal must have. It is only meaningful
+// while the leader serves.
 func (p *Peer) NextZxid() zk.Zxid {
 	if p.lead == nil {
 		return zk.NoZxid
@@ -15,9 +15,9 @@ func (p *Peer) NextZxid() zk.Zxid {
 	return p.After(p.lead.proposed)
 }
 
-// After returns the zxid of the proposal after the one of zxid. A
-// standalone server goes on in a new epoch when one is used up; a leader must be
-// elected again (ZOOKEEPER-1277).
+// After returns the zxid that follows zxid. When the counter of an epoch is used up, a
+// standalone server continues in a new epoch; a leader has to be elected again
+// (ZOOKEEPER-1277).
 func (p *Peer) After(zxid zk.Zxid) zk.Zxid {
 	if p.opts.Solo && zxid.Counter() >= p.opts.CounterMax-1 {
 		return zk.MakeZxid(zxid.Epoch()+1, 1)
@@ -25,16 +25,16 @@ func (p *Peer) After(zxid zk.Zxid) zk.Zxid {
 	return zxid + 1
 }
 
-// onPropose puts a transaction on its way: to all learners and to the leader's
-// own log. One that was decided before the leader left is dropped; its client
-// does not get an answer.
+// onPropose appends a transaction to the leader's own log and sends it to all learners. A
+// transaction that was decided before the leader left its role is dropped, and its client gets
+// no answer.
 func (p *Peer) onPropose(e *Event) {
 	if p.lead == nil || p.lead.stage != leaderServing {
 		return
 	}
 	ld := p.lead
 	if e.Record.Zxid.Counter() >= p.opts.CounterMax {
-		p.leave(ReasonCounter) // a new epoch counts again
+		p.leave(ReasonCounter) // counting starts again in a new epoch
 		return
 	}
 	invariant.Check(e.Record.Zxid == p.NextZxid(), "zab: proposals are not in order (zab-Z4)")
@@ -60,8 +60,8 @@ func (p *Peer) leaderAck(l *link, m *Message) {
 	p.tryCommit()
 }
 
-// noteAck remembers how far a learner's log goes. Acks come in the order of the
-// log, so one stands for all before it; one for what was never sent is refused.
+// noteAck remembers how far a learner's log reaches. Acks arrive in log order, so an ack also
+// covers all records before it. An ack for a record that was never sent closes the link.
 func (p *Peer) noteAck(l *link, zxid zk.Zxid) {
 	if zxid.Counter() == 0 || zxid <= l.acked || l.observer {
 		return
@@ -80,9 +80,9 @@ func (p *Peer) noteAck(l *link, zxid zk.Zxid) {
 	}
 }
 
-// tryCommit commits, in order, what a quorum has on disk (zab-Z7). An ack counts only
-// of a learner that has taken over the history: the paper's leader receives
-// nothing before.
+// tryCommit commits, in order, what a quorum has on disk (zab-Z7). An ack counts only if its
+// learner has taken over the leader's history: the leader in the paper receives no acks before
+// that.
 func (p *Peer) tryCommit() {
 	if p.lead == nil || p.lead.stage != leaderServing {
 		return
@@ -109,17 +109,17 @@ func (p *Peer) tryCommit() {
 	p.trySyncs()
 }
 
-// syncBefore reports whether a sync waits that came before the proposal of zxid. It
-// is answered before that is committed: a learner of Apache's has one queue for
-// writes and syncs, and an answer out of place would stop it for good. The wait
-// is short: a learner that acknowledges a proposal has answered the pings before it.
+// syncBefore reports whether a sync is waiting that arrived before the proposal of zxid. Such a
+// sync must be answered before the proposal is committed: an Apache learner has one queue for
+// writes and syncs, and an answer out of order would block it for good. The wait is short,
+// because a learner that acknowledges a proposal has already answered the pings sent before it.
 func (p *Peer) syncBefore(zxid zk.Zxid) bool {
 	p.trySyncs()
 	return len(p.lead.syncs) > 0 && p.lead.syncs[0].after < zxid
 }
 
-// commit tells everybody, those on cumulative links with tellCommits. It returns false when the
-// leader has to leave.
+// commit announces the commit of r to all learners; those on cumulative links may be told
+// later, by tellCommits. It returns false if the leader has to leave its role.
 func (p *Peer) commit(r Record) bool {
 	p.lead.committed = r.Zxid
 	kind, designated := KindCommit, p.opts.ID
@@ -144,9 +144,9 @@ func (p *Peer) commit(r Record) bool {
 	return kind == KindCommit || p.activate(designated)
 }
 
-// tellCommits tells those on cumulative links of all that was committed since. It comes before
-// what a learner must have after a commit: the end of a loop of commits, an activation, the
-// answer to a sync.
+// tellCommits sends the learners on cumulative links one COMMIT for everything committed since
+// the last one. It runs wherever a learner must know of the commits before something else: at
+// the end of a loop of commits, before an activation, and before the answer to a sync.
 func (p *Peer) tellCommits() {
 	for _, l := range p.lead.links {
 		if l.untold > 0 {
@@ -176,18 +176,18 @@ func informOf(kind Kind, r Record, designated quorum.ID) Message {
 	return m
 }
 
-// syncing is a sync that waits.
+// syncing is a sync that has not been answered yet.
 type syncing struct {
 	link  LinkID  // 0 for the leader's own client
-	after zk.Zxid // what had been proposed when it came
-	round uint64  // of pings, begun after it came
+	after zk.Zxid // the last proposal when the sync arrived
+	round uint64  // the first round of pings that began after the sync arrived
 }
 
-// onSync queues a sync. It is answered when all that was proposed before it is
-// committed and a quorum has answered a ping sent after it. The latter is more
-// than ZooKeeper does (ZOOKEEPER-1675): a learner that answers has not left for
-// a newer leader, so a quorum of such answers says that no newer leader was
-// established when the sync came, and a read after it is linearizable.
+// onSync queues a sync. It is answered when everything proposed before it is committed and a
+// quorum has answered a ping sent after it. The second condition is more than ZooKeeper demands
+// (ZOOKEEPER-1675). A learner that answers has not left for a newer leader, so answers from a
+// quorum prove that no newer leader was established when the sync arrived, and a read after the
+// sync is linearizable.
 func (p *Peer) onSync(e *Event) {
 	if p.lead == nil || p.lead.stage != leaderServing {
 		return
@@ -196,7 +196,7 @@ func (p *Peer) onSync(e *Event) {
 	p.lead.asked = true
 }
 
-// askForSyncs begins one round of pings for all syncs of a step.
+// askForSyncs begins one round of pings for all syncs that arrived in this step.
 func (p *Peer) askForSyncs() {
 	if p.lead == nil || !p.lead.asked {
 		return
@@ -211,8 +211,8 @@ func (p *Peer) askForSyncs() {
 	p.tryCommit()
 }
 
-// trySyncs answers the syncs that have waited long enough, in the order in which
-// they came: a learner matches answers by order.
+// trySyncs answers the syncs whose conditions are met, in order of arrival, because a learner
+// matches answers to syncs by their order.
 func (p *Peer) trySyncs() {
 	ld := p.lead
 	for len(ld.syncs) > 0 {

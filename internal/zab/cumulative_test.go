@@ -21,7 +21,7 @@ func (s *solo) servesCumulative() {
 	s.step(said(zab.KindUpToDate, zk.NoZxid))
 }
 
-// helloOf is hello of a follower that can have a cumulative link.
+// helloOf is the hello of a follower that can have a cumulative link.
 func helloOf(id int, accepted uint32) zab.Event {
 	e := hello(id, accepted)
 	e.Message.Hello.Cumulative = true
@@ -29,7 +29,7 @@ func helloOf(id int, accepted uint32) zab.Event {
 }
 
 // leadsCumulative brings the peer to broadcast as leader of epoch 1, with server 2 on a
-// cumulative link and server 3 on one that is not.
+// cumulative link and server 3 on an ordinary one.
 func (s *solo) leadsCumulative() {
 	s.step(elected(1), up(2), up(3), helloOf(2, 0), hello(3, 0))
 	s.step(s.done())
@@ -38,7 +38,7 @@ func (s *solo) leadsCumulative() {
 	s.step(ack(2, z(1, 0)), ack(3, z(1, 0)))
 }
 
-// Both ends must say it; a leader that does not is Apache's.
+// Both ends must announce it; a leader that does not is Apache's.
 func TestLinkIsCumulativeIfBothEndsSayIt(t *testing.T) {
 	for _, test := range []struct {
 		name string
@@ -90,7 +90,7 @@ func asObserver(e zab.Event) zab.Event {
 	return e
 }
 
-// A commit that skips is another history on a link that is not cumulative.
+// On a link that is not cumulative, a commit that skips a record belongs to another history.
 func TestCommitThatSkipsIsRefusedElsewhere(t *testing.T) {
 	s := newSolo(t, stored())
 	s.serves(1)
@@ -107,7 +107,8 @@ func span(n int) (all []zk.Zxid) {
 	return all
 }
 
-// A message stands for CumulativeMax records at most: what comes of one is one step.
+// A message stands for at most CumulativeMax records, because everything that follows from one
+// message is done in one step.
 func TestCumulativeMessagesAreBounded(t *testing.T) {
 	s := newSolo(t, stored())
 	s.servesCumulative()
@@ -137,7 +138,8 @@ func TestCumulativeMessagesAreBounded(t *testing.T) {
 	s.want("link 4 <- UPTODATE; link 4 <- COMMIT 1.32; link 4 <- COMMIT 1.64; link 4 <- COMMIT 1.70", ack(4, z(1, 0)))
 }
 
-// An ACK of some of what a learner was sent has the rest timed from then on.
+// After an ACK of a part of what a learner was sent, the time for the rest begins with that
+// ACK.
 func TestRestOfAnAckIsTimed(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leadsCumulative()
@@ -172,7 +174,8 @@ func TestOneAckStandsForAllThatIsDurable(t *testing.T) {
 	s.want("deliver 1.3", said(zab.KindCommit, z(1, 3)))
 }
 
-// A commit of what it has not, or has had, is another history on such a link too.
+// On a cumulative link, too, a commit of a record that the follower lacks or that was committed
+// already belongs to another history.
 func TestCumulativeCommitNamesWhatTheFollowerHas(t *testing.T) {
 	for _, commit := range []zk.Zxid{z(1, 4), z(1, 1), z(2, 1)} {
 		s := newSolo(t, stored())
@@ -184,7 +187,8 @@ func TestCumulativeCommitNamesWhatTheFollowerHas(t *testing.T) {
 	}
 }
 
-// A reconfig is activated with the commit that names it, when all before it is delivered.
+// A reconfig is activated with the commit that names it, after everything before it is
+// delivered.
 func TestActivationStandsForItself(t *testing.T) {
 	s := newSolo(t, stored())
 	s.servesCumulative()
@@ -193,7 +197,7 @@ func TestActivationStandsForItself(t *testing.T) {
 	s.want("close link 100; LEAVE: commit of another proposal; look", said(zab.KindCommitAndActivate, z(1, 2)))
 }
 
-// What comes before UPTODATE may be committed by one commit too.
+// Records that come before UPTODATE may be committed by one commit, too.
 func TestCumulativeCommitBeforeUpToDate(t *testing.T) {
 	s := newSolo(t, stored())
 	s.step(elected(2))
@@ -212,8 +216,8 @@ func TestLeaderCommitsOnceForAll(t *testing.T) {
 	s.want("link 3 <- COMMIT 1.1; deliver 1.1; link 3 <- COMMIT 1.2; deliver 1.2; link 3 <- COMMIT 1.3; deliver 1.3; link 2 <- COMMIT 1.3", s.done())
 }
 
-// The answer to a sync comes after the commits of what was written before it, also where
-// those of what was written after it are due in the same step.
+// The answer to a sync comes after the commits of what was written before it, even if commits
+// of later writes are due in the same step.
 func TestCommitsComeBeforeTheAnswerToASync(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leadsCumulative()
@@ -225,7 +229,8 @@ func TestCommitsComeBeforeTheAnswerToASync(t *testing.T) {
 		"link 3 <- COMMIT 1.3; deliver 1.3; link 2 <- COMMIT 1.3", s.done())
 }
 
-// A reconfig is told by itself, after all before it; also to one that comes late.
+// A reconfig is sent in a message of its own, after everything before it; also to a learner
+// that comes late.
 func TestCommitsComeBeforeAnActivation(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leadsCumulative()

@@ -6,20 +6,21 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// epochJumpMax is how far above what the leader has accepted a learner's accepted epoch
-// may be. Each attempt to lead takes one epoch, so that no learner can be as far ahead:
-// 2^20 attempts last for weeks. Strangers must not use up the epochs of all, which end at
-// epochMax and are on the disks of a quorum as soon as one has begun: neither by one packet
-// nor by many, so what counts is what was accepted before the first of them.
+// epochJumpMax bounds how far a learner's accepted epoch may be above the leader's. Each
+// attempt to lead takes one epoch, and 2^20 attempts last for weeks, so no server of the
+// ensemble can be further ahead. The bound keeps a stranger from using up the epochs of the
+// ensemble, which end at epochMax and are on the disks of a quorum as soon as they have begun.
+// Many packets must not achieve this either, so the bound is counted from the epoch that the
+// leader had accepted before the first of them.
 const epochJumpMax = 1 << 20
 
-// MayBegin reports whether servers of this ensemble may have begun an epoch, by what this
-// one has accepted.
+// MayBegin reports whether servers of this ensemble may have begun an epoch, judging by the
+// epoch that this server has accepted.
 func (p *Peer) MayBegin(epoch uint32) bool { return epoch <= min(p.accepted+epochJumpMax, epochMax) }
 
-// leaderHello takes a learner's hello. Its accepted epoch raises the new one, also that of
-// an observer, which does not count for the quorum. Hellos together raise it by
-// epochJumpMax at most in one leadership.
+// leaderHello handles a learner's hello. The new epoch is above the accepted epoch of every
+// learner, including observers, although observers do not count for the quorum. All hellos of
+// one leadership together raise the epoch by at most epochJumpMax.
 func (p *Peer) leaderHello(l *link, m *Message) {
 	if p.isForAnother(m) {
 		p.drop(l)
@@ -27,15 +28,15 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 	}
 	l.life = m.life()
 	if p.knowsNewer(m) {
-		p.drop(l) // a leader must know that ensemble as well
+		p.drop(l) // only a server that knows that ensemble may lead it
 		return
 	}
 	if m.epochOf() > min(p.accepted+epochJumpMax, epochMax-1) {
-		p.drop(l) // no server of this ensemble
+		p.drop(l) // not a server of this ensemble
 		return
 	}
 	if m.Hello.Server == p.opts.ID {
-		p.drop(l) // two servers with one number: its acks would count as the leader's own
+		p.drop(l) // two servers have the same number: the learner's acks would count as the leader's own
 		return
 	}
 	if p.lead.stage < leaderComparing && !p.dropOlder(l, m.Hello.Server) {
@@ -45,7 +46,7 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 	l.cumulative = m.Hello.Cumulative && !l.observer && !p.opts.OneByOne
 	l.stage = linkGreeted
 	if p.lead.stage == leaderGathering {
-		// Above every promise seen, its equal included (ZOOKEEPER-1343).
+		// The new epoch is above every promise seen, never equal to one (ZOOKEEPER-1343).
 		p.lead.epoch = max(p.lead.epoch, l.accepted+1)
 		p.tryEpoch()
 		return
@@ -62,11 +63,12 @@ func (p *Peer) leaderHello(l *link, m *Message) {
 	}
 }
 
-// isForAnother reports whether a learner means another server, whose address this one has: its votes
-// are for that one, and it would tell nobody that it follows this one.
+// isForAnother reports whether a learner meant to connect to another server, whose address this
+// server has. The learner votes for that server, and would never report that it follows this
+// one.
 func (p *Peer) isForAnother(m *Message) bool { return m.Hello.Named && m.Leader != p.opts.ID }
 
-// life is the process that says hello, 0 if that is not told.
+// life identifies the process that sent a hello; 0 if the hello does not say.
 func (m *Message) life() int64 {
 	if !m.Hello.Named {
 		return 0
@@ -74,23 +76,27 @@ func (m *Message) life() int64 {
 	return m.Epoch
 }
 
-// knowsNewer reports whether a learner that says hello knows a newer ensemble than this server. The number
-// of a first epoch makes none: a server that has no number, for reconfigs are off, has the same one.
+// knowsNewer reports whether a learner's hello names a newer configuration than this server
+// knows. While this server's own version is 0, a version whose counter is 0 is not newer: it is
+// the number of a first epoch, and a server whose version is 0 because reconfigs are off has
+// the same configuration.
 func (p *Peer) knowsNewer(m *Message) bool {
 	version := m.Hello.ConfigVersion
 	return version > p.config.Version && (p.config.Version != 0 || zk.Zxid(version).Counter() != 0)
 }
 
-// promiseJumpMax bounds how far a promise may be above the epoch of a leader that leaves for
-// it: servers promise one epoch after the other to leaders that do not come to lead.
+// promiseJumpMax bounds how far a promise may be above the leader's epoch for the leader to
+// leave because of it. Servers may promise several epochs in a row to leaders that are never
+// established.
 const promiseJumpMax = 1024
 
-// yields reports whether the leader leaves because a participant has promised a later epoch,
-// to a leader that did not come to lead. It could never follow this one: ZooKeeper's
-// ensemble would stay one server short until the next election. So let that be now; the next
-// epoch of this server is above the promise, for any follower. It yields so often within the
-// time of an election, and no more: a stranger that sends hellos in the name of others must
-// not end one leadership after the other.
+// yields reports whether the leader should leave because a participant has promised a later
+// epoch to a leader that was never established. That participant could never follow this
+// leader, and the ensemble would stay one server short until the next election, as it does with
+// ZooKeeper. Leaving starts that election now, and the next epoch of this server is above the
+// promise, so any follower can join. The leader yields at most len(yieldedMs) times within
+// Options.InitMs, because a stranger that sends hellos in the name of others must not be able
+// to end one leadership after another.
 func (p *Peer) yields() bool {
 	oldest := p.yieldedMs[0]
 	if p.lead.epoch >= p.promised || oldest != 0 && p.nowMs-oldest < p.opts.InitMs {
@@ -101,10 +107,11 @@ func (p *Peer) yields() bool {
 	return true
 }
 
-// dropOlder ends the links that a server had before this one. One link a server: an ack of
-// an old one, on its way still, could be for a record that the learner is about to truncate.
-// It reports whether this one takes their place: not from one that has done so a short while ago,
-// and serves. Then two servers have one number, and would end each other's role for ever.
+// dropOlder ends the older links of a server, which may have only one: an ack still on its way
+// on an old link could be for a record that the learner is about to truncate. It reports
+// whether the new link takes the place of the old ones. It does not if the old link is serving
+// and itself replaced a link of another process a short while ago: then two servers have the
+// same number, and would end each other's role for ever.
 func (p *Peer) dropOlder(l *link, server quorum.ID) bool {
 	if server < 0 {
 		return true
@@ -114,7 +121,7 @@ func (p *Peer) dropOlder(l *link, server quorum.ID) bool {
 			continue
 		}
 		if old.life == l.life || old.life == 0 || l.life == 0 {
-			continue // one process, or nobody knows
+			continue // the same process, or one of them does not say which
 		}
 		if old.tookMs != 0 && p.nowMs-old.tookMs < p.opts.SyncMs {
 			old.tookMs = p.nowMs
@@ -128,7 +135,7 @@ func (p *Peer) dropOlder(l *link, server quorum.ID) bool {
 	return true
 }
 
-// dropServer ends all links of a server but one.
+// dropServer ends all links of a server except one.
 func (p *Peer) dropServer(server quorum.ID, but *link) {
 	ls := p.serves()
 	for at := len(ls.links) - 1; at >= 0; at-- { // from the end: drop moves what comes after
@@ -138,16 +145,16 @@ func (p *Peer) dropServer(server quorum.ID, but *link) {
 	}
 }
 
-// tryEpoch ends the gathering when a quorum is connected: the new epoch is above
-// all that they have accepted, so above all that any leader may have begun.
+// tryEpoch ends the gathering when a quorum is connected. The new epoch is above every epoch
+// that the quorum has accepted, so it is above every epoch that any leader may have begun.
 func (p *Peer) tryEpoch() {
 	here := p.participants(true, func(l *link) bool { return l.stage >= linkGreeted })
 	if p.lead.stage != leaderGathering || !p.enough(p.electors(), here) {
 		return
 	}
 	p.lead.enter(leaderPromising, p.nowMs)
-	// On disk before the first learner learns of it: else a crash lets the epoch
-	// be used twice (ZOOKEEPER-1291).
+	// The epoch is on disk before the first learner learns of it. Otherwise, after a crash, it
+	// could be used twice (ZOOKEEPER-1291).
 	p.accept(p.lead.epoch)
 }
 
@@ -158,7 +165,8 @@ func (p *Peer) askEpoch(l *link) {
 	p.send(l.id, Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(p.lead.epoch, 0), Cumulative: l.cumulative})
 }
 
-// agreed notes a learner's history, and that it has taken the epoch. It reports whether the link stays.
+// agreed records a learner's history and that it has accepted the epoch. It reports whether the
+// link stays.
 func (p *Peer) agreed(l *link, m *Message) bool {
 	if !p.dropOlder(l, l.server) {
 		return false
@@ -168,10 +176,10 @@ func (p *Peer) agreed(l *link, m *Message) bool {
 	return true
 }
 
-// leaderAckEpoch compares a learner's history with the leader's own. A learner
-// that is ahead is refused while discovery goes on: its history may be the
-// committed one. Afterwards a quorum has confirmed the leader's, so what a late
-// learner has more was never committed, and it is truncated.
+// leaderAckEpoch compares a learner's history with the leader's own. During discovery, a
+// learner that is ahead is refused, because its history may be the committed one. After
+// discovery, a quorum has confirmed the leader's history, so anything more that a late learner
+// has was never committed, and it is truncated.
 func (p *Peer) leaderAckEpoch(l *link, m *Message) {
 	if !p.agreed(l, m) {
 		return
@@ -201,7 +209,7 @@ func (p *Peer) tryDiscovered() {
 		return
 	}
 	p.lead.enter(leaderNoting, p.nowMs)
-	p.establish(p.lead.epoch) // before it counts its own NEWLEADER
+	p.establish(p.lead.epoch) // on disk before the leader counts its own NEWLEADER
 }
 
 // hello begins discovery on the learner's side.
@@ -218,7 +226,7 @@ func (p *Peer) hello(link LinkID) {
 	})
 }
 
-// learnerLeaderInfo promises an epoch, or refuses an old one.
+// learnerLeaderInfo promises the leader's epoch, or refuses an old one.
 func (p *Peer) learnerLeaderInfo(m *Message) {
 	ln := p.learn
 	ln.epoch = m.epochOf()
@@ -228,19 +236,21 @@ func (p *Peer) learnerLeaderInfo(m *Message) {
 		p.leave(ReasonIllegal)
 	case ln.epoch > p.accepted:
 		ln.stage = learnerPromising
-		p.accept(ln.epoch) // on disk before ACKEPOCH
+		p.accept(ln.epoch) // on disk before ACKEPOCH is sent
 	case ln.epoch == p.accepted, p.opts.Observer && ln.epoch >= p.current:
-		// Promised before, perhaps to another: not to be counted again. What an
-		// observer has promised keeps nobody out, since it never counts.
+		// The epoch was promised before, perhaps to another leader, so this promise must not be
+		// counted again. An observer never counts, so its earlier promise cannot exclude a
+		// leader.
 		p.ackEpoch(NoEpoch)
 	default:
 		p.leave(ReasonOldLeader)
 	}
 }
 
-// ackEpoch answers with the history. One whose log could not be cut asks for
-// everything, as if it had none. It is counted nevertheless if the leader is known
-// to have no less: else two servers of which one is such could never go on.
+// ackEpoch answers with the history of this server. A server whose log could not be truncated
+// asks for the whole state, as if it had no history. It is counted nevertheless if the leader
+// is known to have at least as much: otherwise an ensemble of two servers with one such server
+// could never go on.
 func (p *Peer) ackEpoch(current int64) {
 	invariant.Check(p.accepted >= p.learn.epoch, "zab: ACKEPOCH before the promise is on disk (zab-Z2)")
 	last := p.history.last

@@ -7,37 +7,38 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A server that finds its tree to be another one than its leader's transactions
-// make cannot know which of the two is wrong: its own, or the leader's, by which
-// the digests were worked out. So it keeps its tree, and tells the leader with a
-// ping that answers none. One whose tree is the same says so in each answer to a
-// ping, with the zxid up to which it has compared.
+// A server can find that its tree differs from the one that its leader's transactions should
+// produce. It cannot know which of the two is wrong: its own tree, or the leader's, from which
+// the digests were computed. So it keeps its tree and tells the leader in an unasked ping (one
+// that answers no ping of the leader's). A server whose tree is the same says so in each answer
+// to a ping, with the zxid up to which it has compared.
 //
-// The leader judges, by what servers have reported in its epoch, whether they are still
-// connected or not. If a quorum differs, its own tree is wrong: it gives up its role with
-// ReasonDiverged, and has another tree sent. If a quorum, itself among them, has the
-// same tree at a zxid after that of the difference, the one that differs is wrong:
-// it is sent the whole state. Otherwise nobody knows, and no tree is replaced by
-// another: to send one could make the wrong tree that of all.
+// The leader judges by what servers have reported in its epoch, whether they are still
+// connected or not. If a quorum differs, the leader's own tree is wrong: it gives up its role
+// with ReasonDiverged and gets another tree. If a quorum that includes the leader has the same
+// tree at a zxid after the difference, the server that differs is wrong, and it is sent the
+// whole state. Otherwise nobody knows, and no tree is replaced, because that could spread the
+// wrong tree to all servers.
 //
-// A leader that finds the difference itself has no one to ask: its tree is not what
-// it has decided. Apache's leader looks at no zxid of a ping, and judges nobody.
+// A leader that finds the difference itself has nobody to ask: its tree is not what it has
+// decided. An Apache leader ignores the zxids of pings and does not judge.
 
-// divergedGapMs is how often a server gives its tree up at most, and how often it is
-// sent another: the fault may be in the digest itself, which all would find alike.
+// divergedGapMs is the minimum time between two occasions on which a server gives up its tree,
+// and on which it is sent another tree. The fault may be in the digest itself, in which case
+// all servers would find the same difference.
 const divergedGapMs = 10 * 60_000
 
-// viewsMax bounds the servers of which a leader remembers what they reported.
+// viewsMax bounds the number of servers whose reports a leader remembers.
 const viewsMax = 1024
 
 // view is what a leader has learned of a server's tree in its epoch.
 type view struct {
 	server      quorum.ID
 	participant bool
-	differs     zk.Zxid // what was committed when it said that its tree is another; 0: it did not
-	agrees      zk.Zxid // up to here its tree was the leader's
-	wrong       bool    // it is to have the whole state
-	sentMs      int64   // when it had that; 0: never
+	differs     zk.Zxid // what was committed when it reported a different tree; 0: it did not
+	agrees      zk.Zxid // up to this zxid its tree was the leader's
+	wrong       bool    // it must be sent the whole state
+	sentMs      int64   // when it was last sent the whole state; 0: never
 }
 
 // viewOf returns what is known of a learner's tree.
@@ -49,20 +50,20 @@ func (ld *leader) viewOf(l *link) *view {
 		}
 	}
 	if len(ld.views) == viewsMax {
-		ld.views = slices.Delete(ld.views, 0, 1) // less is known then
+		ld.views = slices.Delete(ld.views, 0, 1) // forgetting the oldest only means knowing less
 	}
 	ld.views = append(ld.views, view{server: l.server, participant: !l.observer})
 	return &ld.views[len(ld.views)-1]
 }
 
-// isWrong reports whether a learner is to have the whole state.
+// isWrong reports whether a learner must be sent the whole state.
 func (ld *leader) isWrong(l *link) bool { return len(ld.views) > 0 && ld.viewOf(l).wrong }
 
-// PingSame is the zxid in a ping's answer that says that the tree at a zxid, which has
-// an epoch, is that of the leader's transactions.
+// PingSame is the zxid in the answer to a ping that says that the learner's tree at a zxid,
+// which has an epoch, is that of the leader's transactions.
 func PingSame(at zk.Zxid) zk.Zxid { return ^at }
 
-// noteTree takes what a ping reports of the learner's tree.
+// noteTree records what a ping reports about the learner's tree.
 func (p *Peer) noteTree(l *link, said zk.Zxid) {
 	v := p.lead.viewOf(l)
 	switch same := ^said; {
@@ -74,7 +75,7 @@ func (p *Peer) noteTree(l *link, said zk.Zxid) {
 	}
 }
 
-// judge finds out whose tree is wrong.
+// judge decides whose tree is wrong.
 func (p *Peer) judge() {
 	enough := p.verifier(p.history.last).Enough
 	if enough(p.views(false, func(v *view) bool { return v.differs != 0 })) {
@@ -88,12 +89,13 @@ func (p *Peer) judge() {
 		}
 		same := p.views(true, func(other *view) bool { return other.differs == 0 && other.agrees >= v.differs })
 		if v.wrong = enough(same); v.wrong {
-			p.dropServer(v.server, nil) // it comes again
+			p.dropServer(v.server, nil) // it will connect again
 		}
 	}
 }
 
-// views collects the participants of whom something is known, and the leader itself if self.
+// views collects the participants whose view satisfies holds, and the leader itself if self is
+// set.
 func (p *Peer) views(self bool, holds func(*view) bool) quorum.IDs {
 	ld := p.lead
 	ld.scratch = ld.scratch[:0]
@@ -108,7 +110,7 @@ func (p *Peer) views(self bool, holds func(*view) bool) quorum.IDs {
 	return ld.scratch
 }
 
-// replaced notes that a learner has taken over the whole state.
+// replaced records that a learner has taken over the whole state.
 func (p *Peer) replaced(l *link) {
 	if p.lead.isWrong(l) {
 		v := p.lead.viewOf(l)
@@ -116,7 +118,7 @@ func (p *Peer) replaced(l *link) {
 	}
 }
 
-// onDiverged learns that a digest differs here.
+// onDiverged handles the discovery that a digest differs on this server.
 func (p *Peer) onDiverged(*Event) {
 	switch {
 	case p.lead != nil:
@@ -124,7 +126,7 @@ func (p *Peer) onDiverged(*Event) {
 	case p.learn != nil && !p.learn.diverged:
 		p.learn.diverged = true
 		if p.BehindMaster() {
-			p.toLeader = true // which judges
+			p.toLeader = true // the leader judges, not the observer master
 			p.leave(ReasonMasterJudges)
 			return
 		}
@@ -138,8 +140,8 @@ func (p *Peer) tellDiverged() {
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: pingDiverged})
 }
 
-// giveTreeUp ends the role of a leader whose tree is wrong, unless it has been
-// through this a short while ago.
+// giveTreeUp ends the role of a leader whose tree is wrong, unless it has done so a short while
+// ago.
 func (p *Peer) giveTreeUp() {
 	if p.opts.DivergedMs == 0 || p.nowMs-p.opts.DivergedMs >= divergedGapMs {
 		p.leave(ReasonDiverged)

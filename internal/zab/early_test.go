@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// Anybody may connect to a server that looks, as often as there may be links, and say what takes
-// most memory. Of what comes before a role nothing is kept but hellos.
+// Anybody may connect to a server that looks, with as many links as are allowed, and send the
+// messages that take most memory. Of what arrives before a role, only hellos are kept.
 func TestNothingButHellosIsKeptWhileLooking(t *testing.T) {
 	p := New(Options{ID: 1, TickMs: 1000, InitMs: 2000, SyncMs: 1000}, Config{Quorum: quorum.NewMajority(1, 2, 3)}, Stored{})
 	long := make([]byte, 1<<20)
@@ -37,8 +37,9 @@ func TestNothingButHellosIsKeptWhileLooking(t *testing.T) {
 	}
 }
 
-// Names are told again late, and addresses are given to others: a learner that means another server
-// is let in by none that knows whom it means. It would tell others that it follows that one.
+// Names may be resolved again late, and addresses given to other machines. A learner that means
+// another server is not let in by any server that knows whom it means. Otherwise it would tell
+// others that it follows that other server.
 func TestLearnerThatMeansAnotherServerIsNotLetIn(t *testing.T) {
 	three := Config{Quorum: quorum.NewMajority(1, 2, 3)}
 	looking := func() *Peer { return New(Options{ID: 1, TickMs: 1000, InitMs: 2000, SyncMs: 1000}, three, Stored{}) }

@@ -11,10 +11,10 @@ import (
 // EffectKind says what an effect is.
 type EffectKind uint8
 
-// The kinds of effects, and which fields each uses. Those with a Ticket are the
-// disk's. It carries them out, and the appends between them, strictly in the
-// order in which they came: after a crash a prefix of them is there, never a
-// later one without an earlier one.
+// The kinds of effects, and the fields that each uses. Those with a Ticket are for the disk,
+// which carries them out, and the appends between them, strictly in the order in which they
+// were issued. After a crash a prefix of them is on disk, never a later one without an earlier
+// one.
 const (
 	EffectAppend       EffectKind = iota // Record goes to the log
 	EffectSync                           // everything appended becomes durable: Ticket
@@ -28,23 +28,23 @@ const (
 	EffectDeliver                        // Record is to be applied to the tree
 	EffectConnect                        // connect to Server's quorum port, or, as an observer to its Master, to its port for observers
 	EffectSend                           // Message goes out on Link
-	EffectClose                          // Link is closed; OK: for another one has the number of the learner, Server
+	EffectClose                          // Link is closed; OK if the reason is that another learner has the same number, Server
 	EffectServe                          // clients may be served: Epoch is established
 	EffectActivate                       // the configuration of Zxid is in force, Server leads in it; a learner reads it from the record, and answers with EventConfig
 	EffectLeave                          // the role is over, clients are disconnected: Reason, Reload
 	EffectLook                           // the log is quiet: an election may begin
-	EffectRequest                        // a learner's Request is to be decided: Link; Zxid if it comes from behind an observer master, see Behind
+	EffectRequest                        // a learner's Request is to be decided: Link; Zxid if it comes through an observer master, see Behind
 	EffectTouch                          // Touches of a learner's sessions: Link
-	EffectRevalidate                     // Session came to the learner of Link: answer with EventRevalidated; Zxid as above
+	EffectRevalidate                     // Session came to the learner of Link: answer with EventRevalidated; Zxid as for EffectRequest
 	EffectRevalidated                    // Session may stay, if OK; Link if an observer has asked: answer it with EventRevalidated
 	EffectSynced                         // the oldest sync of this server may be answered
 
 	effectKinds
 )
 
-// Effect is something to do. Effects are carried out in order: what is stored
-// comes before the message that depends on it, or the message is an effect of
-// the later step that is told of the completion.
+// Effect is something to do. Effects are carried out in order. Data that a message depends on
+// is stored by an earlier effect of the same step, or the message is an effect of the later
+// step that learns that the data is stored.
 type Effect struct {
 	Kind      EffectKind
 	Reload    bool
@@ -79,16 +79,16 @@ const (
 	ReasonNewerPromise           // leader: a participant has accepted a later epoch
 	ReasonCounter                // leader: the epoch has no zxid left (ZOOKEEPER-1277)
 	ReasonLinkLost               // learner: the connection to the leader is gone
-	ReasonSilence                // learner: nothing received from the leader
-	ReasonOldLeader              // learner: the leader's epoch is below what was accepted
-	ReasonIllegal                // learner: a message that cannot come here
+	ReasonSilence                // learner: nothing received from the leader for too long
+	ReasonOldLeader              // learner: the leader's epoch is below the accepted one
+	ReasonIllegal                // learner: a message that is not allowed at this stage
 	ReasonGap                    // learner: a proposal does not continue the history
-	ReasonDivergence             // learner: a commit is not that of the oldest proposal
+	ReasonDivergence             // learner: a commit is not for the oldest proposal
 	ReasonCannotTruncate         // learner: the log does not hold the place to truncate at
-	ReasonFull                   // leader: its disk is full, and others can do without it
+	ReasonFull                   // leader: its disk is full, and the others can go on without it
 	ReasonDiverged               // the tree is not that of the transactions
-	ReasonMasterBehind           // observer: its master has less than what was observed already
-	ReasonMasterJudges           // observer: its tree differs, and the leader is to find out whose is wrong
+	ReasonMasterBehind           // observer: its master has less than the observer already has
+	ReasonMasterJudges           // observer: its tree differs, and the leader has to judge whose is wrong
 
 	reasons
 )
@@ -100,7 +100,7 @@ var reasonNames = [reasons]string{
 	"tree differs from its transactions", "observer master is behind", "tree differs, asks the leader",
 }
 
-// String says the reason for people.
+// String describes the reason for people.
 func (r Reason) String() string { return reasonNames[r] }
 
 var effectNames = [effectKinds]string{

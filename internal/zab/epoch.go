@@ -5,7 +5,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// operation is a disk effect that is not known to be done.
+// operation is a disk effect whose completion has not been reported yet.
 type operation struct {
 	ticket Ticket
 	kind   EffectKind
@@ -13,9 +13,8 @@ type operation struct {
 	zxid   zk.Zxid
 }
 
-// store asks the disk for something that takes a ticket. What was appended
-// before is synced first: an epoch must never be durable before the history it
-// stands for (ZOOKEEPER-4643).
+// store issues a disk effect that takes a ticket. It syncs what was appended before, because an
+// epoch must never be durable before the history it stands for (ZOOKEEPER-4643).
 func (p *Peer) store(e Effect) {
 	p.flush()
 	p.issue(e)
@@ -28,7 +27,7 @@ func (p *Peer) issue(e Effect) {
 	p.emit(e)
 }
 
-// append adds a record to the log; the step's end syncs it.
+// append adds a record to the log; the sync follows at the end of the step.
 func (p *Peer) append(r Record) {
 	invariant.Check(r.Zxid.Epoch() <= p.accepted, "zab: record of an epoch that was never accepted (zab-Z1)")
 	p.history.append(r)
@@ -36,7 +35,7 @@ func (p *Peer) append(r Record) {
 	p.unsynced = true
 }
 
-// flush asks for one sync of everything appended: the group commit.
+// flush issues one sync for everything appended: the group commit.
 func (p *Peer) flush() {
 	if p.unsynced {
 		p.unsynced = false
@@ -50,14 +49,14 @@ func (p *Peer) accept(epoch uint32) {
 	p.store(Effect{Kind: EffectSetAccepted, Epoch: epoch})
 }
 
-// establish notes that the history is that of an epoch's leader (zab-Z3).
+// establish records that the history is that of an epoch's leader (zab-Z3).
 func (p *Peer) establish(epoch uint32) {
 	invariant.Check(epoch >= p.current && epoch <= p.accepted, "zab: current epoch falls, or was not accepted (zab-Z2)")
 	p.store(Effect{Kind: EffectSetCurrent, Epoch: epoch})
 }
 
-// onDone takes what the disk reports. Memory follows it, never the other way
-// (ZOOKEEPER-1653): what is noted here is durable.
+// onDone handles what the disk reports. Memory follows the disk, never the other way round
+// (ZOOKEEPER-1653): what is recorded here is durable.
 func (p *Peer) onDone(e *Event) {
 	for len(p.disk) > 0 && p.disk[0].ticket <= e.Ticket {
 		op := p.disk[0]

@@ -2,23 +2,23 @@ package zab
 
 import "github.com/conclave-project/conclave/zk"
 
-// A server whose disk is full takes no part in deciding (zab-Z10): its log will not
-// have what is proposed until somebody makes space.
+// A server whose disk is full takes no part in deciding (zab-Z10): its log cannot store what is
+// proposed until an operator frees space.
 //
-// A leader gives up its role as soon as others can do without it, so that one
-// of them leads and sessions end in time. While they cannot, because too few
-// are there or their disks are full as well, another election would end as this
-// one did: it stays, and reads go on. A follower says that it is full with a
-// ping that answers none, of the zxid pingFull; a leader of this kind then waits
-// for its acks without a limit, one of Apache's takes no notice, and ends its
-// link after syncLimit.
+// A leader gives up its role as soon as the others can go on without it, so that one of them
+// leads and sessions still expire on time. While they cannot, because too few are connected or
+// their disks are full as well, another election would have the same result: the leader stays,
+// and reads go on. A follower reports that its disk is full with an unasked ping, whose zxid is
+// pingFull. A leader of this implementation then waits for the follower's acks without a limit.
+// An Apache leader ignores the report and ends the link after syncLimit.
 
-// The zxids of pings that answer none. Apache's leader does not look at them.
+// The zxids of unasked pings, which answer no ping of the leader's. An Apache leader ignores
+// them.
 const (
-	pingTouched  = zk.NoZxid     // heartbeats that should not wait
+	pingTouched  = zk.NoZxid     // heartbeats that should not wait for the next ping
 	pingFull     = zk.NoZxid - 1 // the same, and the disk has no space
 	pingDiverged = zk.NoZxid - 2 // the tree is not the one that the transactions make
-	pingBusy     = zk.NoZxid - 3 // sent in the place of a server that is at a long step, by the leader as well
+	pingBusy     = zk.NoZxid - 3 // sent on behalf of a server, or a leader, that is busy with a long step
 )
 
 // onSpace notes whether the disk has space for records.
@@ -30,20 +30,19 @@ func (p *Peer) onSpace(e *Event) {
 	p.tellFull()
 }
 
-// tellFull has the leader know of the disk.
+// tellFull tells the leader whether this server's disk is full.
 func (p *Peer) tellFull() {
 	if p.learn != nil && p.learn.stage == learnerServing {
 		p.pingUnasked()
 	}
 }
 
-// pingUnasked sends a ping that answers none.
+// pingUnasked sends a ping that answers no ping of the leader's.
 func (p *Peer) pingUnasked() {
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: PingUnasked(p.full)})
 }
 
-// PingUnasked is the zxid of a ping that answers none, of a learner whose disk has
-// space or not.
+// PingUnasked returns the zxid of an unasked ping from a learner whose disk is full or not.
 func PingUnasked(full bool) zk.Zxid {
 	if full {
 		return pingFull
@@ -51,12 +50,12 @@ func PingUnasked(full bool) zk.Zxid {
 	return pingTouched
 }
 
-// Busy is a heartbeat that may be sent for a server that is at a long step: on the links
-// that Heartbeats names, by somebody else, at any time. It answers no ping, asks for none,
-// and says nothing but that the server works.
+// Busy returns a heartbeat that may be sent on behalf of a server that is busy with a long
+// step. Another goroutine may send it at any time on the links that Heartbeats returns. It
+// answers no ping, asks for no answer, and says only that the server works.
 func Busy() Message { return Message{Kind: KindPing, Zxid: pingBusy} }
 
-// Heartbeats appends the links that take the message of Busy.
+// Heartbeats appends the links on which the message of Busy may be sent.
 func (p *Peer) Heartbeats(links []LinkID) []LinkID {
 	switch {
 	case p.lead != nil:
@@ -70,7 +69,7 @@ func (p *Peer) Heartbeats(links []LinkID) []LinkID {
 	return links
 }
 
-// serving appends the links of those who serve their clients.
+// serving appends the links of learners that serve their clients.
 func (ls *learners) serving(links []LinkID) []LinkID {
 	for _, l := range ls.links {
 		if l.stage == linkServing {
@@ -80,8 +79,8 @@ func (ls *learners) serving(links []LinkID) []LinkID {
 	return links
 }
 
-// noteFull notes, from an unasked ping, whether a learner's disk is full. The acks
-// it owes are timed from when it has space.
+// noteFull records, from an unasked ping, whether a learner's disk is full. When the disk has
+// space again, the time limit for the acks that the learner owes starts again.
 func (p *Peer) noteFull(l *link, m *Message) {
 	full := m.Zxid == pingFull
 	if l.full && !full {
@@ -97,8 +96,8 @@ func (p *Peer) yield() {
 	}
 }
 
-// indispensable reports whether a leader serves, and too few others could write
-// without it.
+// indispensable reports whether the leader serves and the servers that could write without it
+// are too few.
 func (p *Peer) indispensable() bool {
 	able := p.participants(false, func(l *link) bool { return l.stage == linkServing && !l.full })
 	return p.lead.stage == leaderServing && !p.verifier(p.history.last).Enough(able)

@@ -8,11 +8,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// history is the newest part of the log, in memory: what a learner that was
-// away for a short time is synchronized with, and what is not committed yet.
+// history is the newest part of the log, in memory. It is used to synchronize learners that
+// were away for a short time, and it holds what is not committed yet.
 type history struct {
 	records []Record // in zxid order, without a gap
-	last    zk.Zxid  // of the whole log; of the newest record if there is one
+	last    zk.Zxid  // of the whole log, even if records is empty
 	bytes   int64    // of all payloads
 }
 
@@ -30,9 +30,9 @@ func payloadBytes(records []Record) int64 {
 	return n
 }
 
-// follows reports whether a transaction may stand after another in a log: the
-// next of its epoch, or the first of a later one. Java accepts any counter with
-// a later epoch; no leader sends one.
+// follows reports whether a transaction may come directly after another one in a log: it is the
+// next of the same epoch, or the first of a later epoch. Java accepts any counter with a later
+// epoch, but no leader sends one.
 func follows(last, next zk.Zxid) bool {
 	if next.Epoch() == last.Epoch() {
 		return next == last+1
@@ -62,7 +62,7 @@ func (h *history) indexAfter(zxid zk.Zxid) int {
 	return sort.Search(len(h.records), func(i int) bool { return h.records[i].Zxid > zxid })
 }
 
-// truncate forgets everything after zxid, which is in the log.
+// truncate drops everything after zxid, which is in the log.
 func (h *history) truncate(zxid zk.Zxid) {
 	n := h.indexAfter(zxid)
 	h.bytes -= payloadBytes(h.records[n:])
@@ -70,11 +70,11 @@ func (h *history) truncate(zxid zk.Zxid) {
 	h.records, h.last = h.records[:n], zxid
 }
 
-// reset begins again after a snapshot.
+// reset starts an empty history after a snapshot.
 func (h *history) reset(zxid zk.Zxid) { h.records, h.last, h.bytes = nil, zxid, 0 }
 
-// trim forgets the oldest records beyond the limits, none of them after keep.
-// It waits until as many again have come, so that the copy costs little.
+// trim drops the oldest records beyond the limits, but none after keep. It waits until the
+// history is twice as long as a limit, so that the copying costs little.
 func (h *history) trim(limit int, bytesMax int64, keep zk.Zxid) {
 	if len(h.records) < 2*limit && h.bytes < 2*bytesMax {
 		return

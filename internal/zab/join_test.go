@@ -14,9 +14,9 @@ func records(zxids ...zk.Zxid) (all []Record) {
 	return all
 }
 
-// What is read from the log for a learner arrives when memory has moved on. It
-// may have passed the end of an epoch: then both parts look as if they met, and
-// the learner would miss what stood between them.
+// Records that are read from the log for a learner arrive when memory has moved on. Memory may
+// have passed the end of an epoch: then both parts seem to meet, and the learner would miss the
+// records between them.
 func TestLogAndMemoryMeetOrASnapshotIsSent(t *testing.T) {
 	z := zk.MakeZxid
 	for _, c := range []struct {

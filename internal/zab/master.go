@@ -9,25 +9,28 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// An observer master is a follower that serves observers in the place of its leader
-// (Options.Masters), so that the leader sends each transaction to the participants alone. To
-// an observer it is a leader that serves already: it says the epoch that it follows, gives
-// the history as a leader does (synchronization.go), then INFORM for each transaction that
-// it delivers. What observers ask goes on to the leader, which takes it for the follower's
-// own: requests come back to all with the order of transactions, answers to syncs and to
-// revalidations come in the order of the questions, and the master remembers who asked.
+// An observer master is a follower that serves observers in place of its leader
+// (Options.Masters), so that the leader sends each transaction to the participants alone. To an
+// observer it looks like a leader that serves already: it announces the epoch that it follows,
+// sends the history as a leader does (synchronization.go), and then an INFORM for each
+// transaction that it delivers. It forwards what observers ask to the leader, which takes it
+// for the follower's own. The results of requests reach everybody in the order of transactions.
+// Answers to syncs and to revalidations arrive in the order of the questions, so the master
+// remembers who asked.
 //
-// What it knows of the order of transactions is what it has delivered, which may be less
-// than what an observer has from another master, or from the leader. Such an observer waits
-// until the master has that as well: a history that was shown is never truncated.
+// A master knows the order of transactions only as far as it has delivered them. That may be
+// less than what an observer already has from another master or from the leader. Such an
+// observer waits until the master has delivered as much: a history that clients may have seen
+// is never truncated.
 
-// learners are the links of those whom this server gives its history.
+// learners are the links of the learners to which this server sends its history.
 type learners struct {
-	links []*link // in the order in which they came up
+	links []*link // in the order in which they connected
 	byID  map[LinkID]*link
 }
 
-// serves returns the links of a leader or of an observer master, nil without either.
+// serves returns the learners of a leader or of an observer master; nil if this server is
+// neither.
 func (p *Peer) serves() *learners {
 	switch {
 	case p.lead != nil:
@@ -38,7 +41,7 @@ func (p *Peer) serves() *learners {
 	return nil
 }
 
-// served returns the link of a number, nil if there is none.
+// served returns the link with a number; nil if there is none.
 func (p *Peer) served(id LinkID) *link {
 	if ls := p.serves(); ls != nil {
 		return ls.byID[id]
@@ -58,11 +61,11 @@ func (p *Peer) servedEpoch() uint32 {
 type master struct {
 	learners
 	pingMs int64    // when to ping next
-	syncs  []LinkID // who waits for each answer to a sync, in their order: 0 is this server's own client
+	syncs  []LinkID // who waits for each answer to a sync, in order of arrival: 0 is this server's own client
 	asked  []LinkID // the same for revalidations
 }
 
-// becomeMaster begins to take observers in, once the follower serves.
+// becomeMaster begins to accept observers, once the follower serves.
 func (p *Peer) becomeMaster() {
 	if p.opts.Masters && !p.opts.Observer {
 		p.master = &master{learners: learners{byID: map[LinkID]*link{}}, pingMs: p.nowMs + p.opts.PingMs()}
@@ -80,7 +83,7 @@ func (p *Peer) leaveMaster() {
 	p.master = nil
 }
 
-// masterTick looks for silent observers, and pings the others.
+// masterTick disconnects silent observers and pings the others.
 func (p *Peer) masterTick() {
 	if p.master == nil {
 		return
@@ -97,11 +100,11 @@ func (p *Peer) masterTick() {
 	}
 }
 
-// masterHello takes an observer's hello. There is no epoch to agree on: it is the one that
+// masterHello handles an observer's hello. There is no epoch to agree on: it is the one that
 // this server follows.
 func (p *Peer) masterHello(l *link, m *Message) {
 	if p.isForAnother(m) || p.knowsNewer(m) || m.Hello.Server == p.opts.ID {
-		p.drop(l) // it knows a newer ensemble, or has this server's number
+		p.drop(l) // it wants another server, knows a newer ensemble, or has this server's number
 		return
 	}
 	l.server, l.observer, l.accepted, l.life = m.Hello.Server, true, m.epochOf(), m.life()
@@ -115,17 +118,18 @@ func (p *Peer) masterAckEpoch(l *link, m *Message) {
 	}
 }
 
-// masterSynchronize synchronizes an observer, unless it has transactions of this epoch that
-// this server has not delivered yet. They are committed: an observer logs nothing else.
-// Those of older epochs that this server does not have are not, and go.
+// masterSynchronize synchronizes an observer, unless the observer has transactions of this
+// epoch that this server has not delivered yet. Those are committed, because an observer logs
+// nothing else. Transactions of older epochs that this server lacks were never committed, and
+// are truncated.
 func (p *Peer) masterSynchronize(l *link) {
 	if l.peer.Epoch() < p.learn.epoch || l.peer <= p.delivered {
 		p.synchronize(l)
 	}
 }
 
-// masterAckNewLeader lets an observer serve its clients. The acks that follow are those of
-// UPTODATE: it sends no others.
+// masterAckNewLeader lets an observer serve its clients. The only later ack is that of
+// UPTODATE.
 func (p *Peer) masterAckNewLeader(l *link, m *Message) {
 	if m.Zxid != zk.MakeZxid(p.learn.epoch, 0) {
 		return
@@ -134,16 +138,17 @@ func (p *Peer) masterAckNewLeader(l *link, m *Message) {
 	p.send(l.id, Message{Kind: KindUpToDate, Zxid: zk.NoZxid})
 }
 
-// masterPing takes the heartbeats in an observer's answer. What it reports of its tree is for
-// a leader to judge, to which it goes by itself (onDiverged).
+// masterPing takes the heartbeats from an observer's answer. What the answer says about the
+// observer's tree is for a leader to judge; the observer connects to the leader by itself
+// (onDiverged).
 func (p *Peer) masterPing(l *link, m *Message) {
 	if len(m.Touches) > 0 {
 		p.emit(Effect{Kind: EffectTouch, Link: l.id, Touches: m.Touches})
 	}
 }
 
-// inform hands a transaction on that this server has just delivered, by the leader's COMMIT
-// (zab-Z11).
+// inform sends observers a transaction that this server has just delivered because of the
+// leader's COMMIT (zab-Z11).
 func (p *Peer) inform(r Record, commit *Message) {
 	for _, l := range p.master.links {
 		switch {
@@ -157,21 +162,22 @@ func (p *Peer) inform(r Record, commit *Message) {
 	}
 }
 
-// noteSync remembers who waits for the answer to a sync that goes to the leader.
+// noteSync remembers who waits for the answer to a sync that is sent to the leader.
 func (p *Peer) noteSync(from LinkID) {
 	if p.master != nil {
 		p.master.syncs = append(p.master.syncs, from)
 	}
 }
 
-// noteAsked is noteSync for a revalidation.
+// noteAsked does the same for a revalidation.
 func (p *Peer) noteAsked(from LinkID) {
 	if p.master != nil {
 		p.master.asked = append(p.master.asked, from)
 	}
 }
 
-// takeOldest takes out who waits for the leader's next answer of a kind: 0 is this server.
+// takeOldest removes and returns the link that waits for the leader's next answer of a kind: 0
+// is this server.
 func takeOldest(of *[]LinkID) LinkID {
 	if len(*of) == 0 {
 		return 0
@@ -181,7 +187,7 @@ func takeOldest(of *[]LinkID) LinkID {
 	return oldest
 }
 
-// oldestSync is who waits for the leader's next answer to a sync.
+// oldestSync returns the link that waits for the leader's next answer to a sync.
 func (p *Peer) oldestSync() LinkID {
 	if p.master == nil {
 		return 0
@@ -189,7 +195,7 @@ func (p *Peer) oldestSync() LinkID {
 	return takeOldest(&p.master.syncs)
 }
 
-// oldestAsked is who waits for its next answer to a revalidation.
+// oldestAsked returns the link that waits for the leader's next answer to a revalidation.
 func (p *Peer) oldestAsked() LinkID {
 	if p.master == nil {
 		return 0
@@ -197,10 +203,10 @@ func (p *Peer) oldestAsked() LinkID {
 	return takeOldest(&p.master.asked)
 }
 
-// nextMaster chooses whom an observer connects to: one participant after the other, in an
-// order of its own, so that observers share the masters. Followers that have just begun are
-// tried again and again; if none has taken it in for Options.InitMs, the leader is next,
-// which serves observers at its own port.
+// nextMaster chooses the server that an observer connects to. It tries one participant after
+// another, in an order that differs between observers, so that they share the masters. A
+// follower that does not serve yet refuses, and is tried again. If none has accepted the
+// observer within Options.InitMs, the leader is next, which serves observers at its own port.
 func (p *Peer) nextMaster(leader quorum.ID) quorum.ID {
 	if p.soughtMs == 0 {
 		p.soughtMs = max(1, p.nowMs)
@@ -220,15 +226,15 @@ func (p *Peer) nextMaster(leader quorum.ID) quorum.ID {
 	return masters[(p.masterTries-1)%len(masters)]
 }
 
-// rank is a number for a master that looks like chance, and differs from observer to observer.
+// rank returns a pseudo-random number for a master, which differs between observers.
 func (p *Peer) rank(id quorum.ID) uint64 {
 	z := (uint64(p.opts.ID)*0x9e3779b97f4a7c15 ^ uint64(id)) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>30) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
 
-// Master returns whom a learner is connected to, or tries: its leader, or an observer master
-// in its place.
+// Master returns the server that a learner is connected to, or tries to connect to: its leader,
+// or an observer master in the leader's place.
 func (p *Peer) Master() (id quorum.ID, ok bool) {
 	if p.learn == nil {
 		return 0, false
@@ -236,15 +242,15 @@ func (p *Peer) Master() (id quorum.ID, ok bool) {
 	return p.learn.from, true
 }
 
-// Follows reports whether a link is the one on which this server learns: from its leader, or from
-// an observer master in its place.
+// Follows reports whether this server learns on a link: from its leader, or from an observer
+// master in the leader's place.
 func (p *Peer) Follows(link LinkID) bool { return p.learn != nil && link != 0 && p.learn.link == link }
 
 // BehindMaster reports whether this server observes through an observer master.
 func (p *Peer) BehindMaster() bool { return p.learn != nil && p.learn.from != p.learn.leader }
 
-// goesBack reports whether an observer's history would end before what it has already of the
-// epoch: the master is behind another one. It is tried again later.
+// goesBack reports whether an observer's history would end before what it already has of the
+// epoch, because this master is behind another one. The observer tries this master again later.
 func (p *Peer) goesBack(zxid zk.Zxid) bool {
 	return p.BehindMaster() && zxid < p.history.last && p.history.last.Epoch() == p.learn.epoch
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// observing returns an observer that has 5.1 to 5.3, and was told of a leader, and whom it
-// connects to.
+// observing returns an observer that has 5.1 to 5.3 and was told of a leader, and the server
+// that it connects to.
 func observing(t *testing.T) (*Peer, *Effect) {
 	t.Helper()
 	var recent []Record
@@ -22,7 +22,7 @@ func observing(t *testing.T) (*Peer, *Effect) {
 	return p, connects(t, p)
 }
 
-// connects has an observer learn that 3 leads, and returns whom it connects to.
+// connects tells an observer that 3 leads, and returns the server that it connects to.
 func connects(t *testing.T, p *Peer) *Effect {
 	t.Helper()
 	effects := p.Step(p.nowMs, []Event{{Kind: EventElected, Server: 3}})
@@ -43,7 +43,7 @@ func effectOf(effects []Effect, kind EffectKind) (*Effect, bool) {
 	return nil, false
 }
 
-// says steps an observer with what the one at the other end of its link says.
+// says steps an observer with messages from the other end of its link.
 func says(p *Peer, link LinkID, messages ...*Message) []Effect {
 	batch := []Event{{Kind: EventLinkUp, Link: link, Outgoing: true}}
 	for _, m := range messages {
@@ -75,7 +75,7 @@ func TestObserverTriesTheMastersByTurnsAndInTheEndTheLeader(t *testing.T) {
 	}
 }
 
-// One that was served begins to count again.
+// An observer that was served begins to count again.
 func TestObserverThatWasServedTriesMastersAgain(t *testing.T) {
 	p, _ := observing(t)
 	says(p, 1, &Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(5, 0)}, &Message{Kind: KindDiff, Zxid: zk.MakeZxid(5, 3)},
@@ -105,8 +105,8 @@ func TestObserversShareTheMasters(t *testing.T) {
 	}
 }
 
-// Apache's masters truncate an observer that has more than they have. What it has of an epoch
-// was committed, and its clients have seen it.
+// Apache's masters truncate an observer that has more than they have. But what it has of an
+// epoch was committed, and its clients have seen it.
 func TestObserverIsNotTakenBackByAMasterThatIsBehind(t *testing.T) {
 	leaderInfo := &Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(5, 0)}
 	for _, m := range []*Message{
@@ -133,8 +133,8 @@ func TestObserverIsNotTakenBackByAMasterThatIsBehind(t *testing.T) {
 	}
 }
 
-// A master of a later epoch has all that was committed in the older ones: what an observer has
-// beyond that, from when it was a participant, was not.
+// A master of a later epoch has everything that was committed in the older ones. What an
+// observer has beyond that, from the time when it was a participant, was not committed.
 func TestObserverIsTruncatedByAMasterOfALaterEpoch(t *testing.T) {
 	p, _ := observing(t)
 	says(p, 1, &Message{Kind: KindLeaderInfo, Zxid: zk.MakeZxid(6, 0)})
@@ -188,7 +188,7 @@ func following(t *testing.T) *Peer {
 	return p
 }
 
-// comes has an observer come to a master's port on a link, and returns what it is told.
+// comes connects an observer to a master's port on a link, and returns what it is told.
 func comes(p *Peer, link LinkID, hello Hello, last zk.Zxid) []string {
 	var told []string
 	for _, m := range []*Message{
@@ -236,7 +236,8 @@ func TestMasterGivesWhatIsCommittedAlone(t *testing.T) {
 	}
 }
 
-// A follower's port for learners serves nobody, and its port for observers no participant.
+// A follower serves nobody at its port for learners, and no participant at its port for
+// observers.
 func TestMasterServesObserversAtTheirPortAlone(t *testing.T) {
 	p := following(t)
 	if e, ok := effectOf(p.Step(p.nowMs, []Event{{Kind: EventLinkUp, Link: 8}}), EffectClose); !ok || e.Link != 8 {
@@ -260,7 +261,7 @@ func TestMasterServesObserversAtTheirPortAlone(t *testing.T) {
 	}
 }
 
-// An observer's own configuration is the one that is committed: it learns of the next with
+// An observer's own configuration is the one that is committed: it learns of the next one with
 // INFORMANDACTIVATE.
 func TestMasterTellsOfCommittedConfigurationsAlone(t *testing.T) {
 	p := following(t)
@@ -297,7 +298,7 @@ func TestMasterDropsSilentObservers(t *testing.T) {
 		events = append(events, Event{Kind: EventReceive, Link: 1, Message: &Message{Kind: KindPing}})
 		return p.Step(p.nowMs+ms, events)
 	}
-	for range 20 { // each answers the ping before
+	for range 20 { // each observer has answered the ping before
 		said(100, Event{Kind: EventReceive, Link: 9, Message: &Message{Kind: KindPing}})
 	}
 	if len(p.Learners()) != 1 {
@@ -314,7 +315,7 @@ func TestMasterDropsSilentObservers(t *testing.T) {
 	}
 }
 
-// A commit on a cumulative link is told on as one INFORM for each record, in order.
+// A commit on a cumulative link is passed on as one INFORM for each record, in order.
 func TestMasterInformsOfEachRecordOfACommit(t *testing.T) {
 	p := following(t)
 	p.learn.cumulative = true

@@ -1,11 +1,11 @@
 package zab
 
-// An observer is a learner that does not vote: it says so in its hello, logs
-// what it receives and acknowledges nothing but NEWLEADER and UPTODATE. In
-// synchronization it gets proposals and commits like a follower, and already
-// the informs of what is committed meanwhile; in broadcast informs alone.
+// An observer is a learner that does not vote. It says so in its hello, logs what it receives,
+// and acknowledges nothing but NEWLEADER and UPTODATE. During synchronization it receives
+// proposals and commits like a follower, and also INFORMs for what is committed meanwhile. In
+// broadcast it receives INFORMs alone.
 
-// learnerInform keeps a committed transaction that comes before UPTODATE.
+// learnerInform keeps a committed transaction that arrives before UPTODATE.
 func (p *Peer) learnerInform(m *Message) {
 	if !p.opts.Observer {
 		p.leave(ReasonIllegal)
@@ -31,8 +31,8 @@ func (p *Peer) observeInform(m *Message) {
 	p.trimHistory()
 }
 
-// serveProposal and serveCommit are the follower's; an observer passes them
-// over, as ZooKeeper's does.
+// serveProposal and serveCommit are for followers; an observer ignores these messages, as
+// ZooKeeper's does.
 func (p *Peer) serveProposal(m *Message) {
 	if !p.opts.Observer {
 		p.followProposal(m)

@@ -2,18 +2,18 @@ package zab
 
 import "github.com/conclave-project/conclave/internal/quorum"
 
-// An ensemble of two participants goes on without either of them only if somebody from outside
-// says which one: the oracle. Its permission is the operator's promise that the other one does not
-// decide meanwhile, and that this one has all that was committed. With that a server leads
-// without another, and commits what it has on its own disk. But while the other participant is
-// there, it counts as ever: so a server that has followed to the end has all, and may be the one to
-// whom the permission goes next.
+// An ensemble of two participants can go on with only one of them if something outside decides
+// which one: the oracle. Its permission is the operator's promise that the other participant
+// decides nothing meanwhile, and that this one has everything that was committed. With that
+// permission a server leads by itself, and commits what is on its own disk. But while the other
+// participant is connected, its acks are still needed. So a server that followed until the end
+// has everything, and the permission may go to it next.
 
-// Forbid takes the oracle's permission back before the next step, which looks at the time before
-// anything else. An event says the same, and what follows from it.
+// Forbid withdraws the oracle's permission before the next step, because a step handles the
+// time before its events. An event must say the same, with all its consequences.
 func (p *Peer) Forbid() { p.alone = false }
 
-// onOracle takes the oracle's permission, or loses it.
+// onOracle handles a permission of the oracle, or its withdrawal.
 func (p *Peer) onOracle(e *Event) {
 	p.alone = e.OK
 	switch {
@@ -31,14 +31,13 @@ func (p *Peer) onOracle(e *Event) {
 // enough reports whether participants, this server among them, may establish an epoch.
 func (p *Peer) enough(set quorum.Set, have quorum.IDs) bool { return set.Enough(have) || p.alone }
 
-// decides reports whether participants may decide something in an epoch: a quorum, or this
-// server by the oracle's permission.
+// decides reports whether participants may decide something within an epoch: because they are a
+// quorum, or because this server has the oracle's permission.
 func (p *Peer) decides(set quorum.Set, have quorum.IDs) bool {
 	return set.Enough(have) || p.alone && have.Has(p.opts.ID) && !p.accompanied()
 }
 
-// accompanied reports whether another participant is being given the leader's history, or
-// has it.
+// accompanied reports whether another participant has the leader's history or is being sent it.
 func (p *Peer) accompanied() bool {
 	for _, l := range p.lead.links {
 		if !l.observer && l.stage >= linkSyncing && p.config.Quorum.Participants().Has(l.server) {

@@ -7,12 +7,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// One test for each statement of Junqueira, Reed, Serafini: "Zab:
-// High-performance broadcast for primary-backup systems" (DSN 2011), by the
-// names the steps have there (l: leader, f: follower; phase, step). CEPOCH is
-// FOLLOWERINFO here, NEWEPOCH is LEADERINFO, ACK-E is ACKEPOCH, f.p is the
-// accepted and f.a the current epoch. The paper's properties (integrity, total
-// order, agreement, primary order) are what random_test.go checks.
+// One test for each statement of Junqueira, Reed, Serafini: "Zab: High-performance broadcast
+// for primary-backup systems" (DSN 2011), under the names that the steps have there (l: leader,
+// f: follower; phase, step). CEPOCH is FOLLOWERINFO here, NEWEPOCH is LEADERINFO, ACK-E is
+// ACKEPOCH, f.p is the accepted and f.a the current epoch. The paper's properties (integrity,
+// total order, agreement, primary order) are checked by random_test.go.
 
 // l.1.1: "upon receiving CEPOCH(e) messages from a quorum Q of followers,
 // proposes NEWEPOCH(e') such that e' is later than any e received."
@@ -62,8 +61,8 @@ func TestPaperLeaderWithoutTheMostRecentHistoryDoesNotLead(t *testing.T) {
 	}
 }
 
-// f.1.1 and l.1.2 again: a follower that had accepted the epoch before may have done so
-// for another leader; it is no confirmation.
+// f.1.1 and l.1.2 again: a follower that had accepted the epoch before may have done so for
+// another leader, so its answer is no confirmation.
 func TestPaperAnEpochIsAcknowledgedOnce(t *testing.T) {
 	s := newSolo(t, zab.Stored{Accepted: 5})
 	s.step(elected(2), up(toLeader))
@@ -115,8 +114,8 @@ func TestPaperLeaderServesWhenAQuorumHasItsHistory(t *testing.T) {
 	s.want("link 3 <- UPTODATE", ack(3, z(2, 0)))
 }
 
-// f.2.2: "upon receiving the commit message, delivers all transactions in I."
-// They are in the tree before; nobody sees it before UPTODATE.
+// f.2.2: "upon receiving the commit message, delivers all transactions in I." They are in the
+// tree before that, but nobody sees the tree before UPTODATE.
 func TestPaperFollowerServesAfterTheCommitOfTheHistory(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1)))
 	s.follows(2)
@@ -151,9 +150,9 @@ func TestPaperFollowerAcknowledgesWhatIsOnDiskInOrder(t *testing.T) {
 	s.want("link 100 <- ACK 1.1; link 100 <- ACK 1.2", s.done())
 }
 
-// l.3.2: "upon receiving acknowledgements from a quorum of followers to a
-// proposal, sends a COMMIT to all followers." The leader's own counts when its
-// disk has it.
+// l.3.2: "upon receiving acknowledgements from a quorum of followers to a proposal, sends a
+// COMMIT to all followers." The leader's own acknowledgement counts when the proposal is on its
+// disk.
 func TestPaperLeaderCommitsWithAQuorumInOrder(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
@@ -163,8 +162,8 @@ func TestPaperLeaderCommitsWithAQuorumInOrder(t *testing.T) {
 	s.want("link 2 <- COMMIT 1.2; deliver 1.2", ack(2, z(1, 2)))
 }
 
-// f.3.2: "commits a transaction once it receives COMMIT and it has committed all
-// transactions before it." A COMMIT out of order is another history.
+// f.3.2: "commits a transaction once it receives COMMIT and it has committed all transactions
+// before it." A COMMIT out of order belongs to another history.
 func TestPaperFollowerDeliversInOrder(t *testing.T) {
 	s := newSolo(t, stored())
 	s.serves(1)

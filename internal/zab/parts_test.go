@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// farBehind is a leader that reads its log of many records for a learner at zxid 1.1.
+// farBehind is a leader that reads a log of many records for a learner at zxid 1.1.
 func farBehind(t *testing.T, log []zab.Record) *solo {
 	t.Helper()
 	last := log[len(log)-1].Zxid
@@ -38,8 +38,8 @@ func countLog(n uint32) (all []zab.Record) {
 	return all
 }
 
-// A learner that is far behind is sent its history in many short steps: between them
-// the leader pings the others. All of it is a single DIFF, without a gap.
+// A learner that is far behind is sent its history in many short steps. Between them the leader
+// pings the others. Together they are a single DIFF, without a gap.
 func TestLearnerFarBehindIsSentItsHistoryInParts(t *testing.T) {
 	const part = 50
 	log := countLog(1000)
@@ -50,7 +50,7 @@ func TestLearnerFarBehindIsSentItsHistoryInParts(t *testing.T) {
 			t.Fatalf("it has come to %s", queued)
 		}
 		end := min(at+part, 985) // up to what is in memory
-		s.nowMs += 900           // slow: longer than initLimit in all, and yet it moves
+		s.nowMs += 900           // slow: longer than initLimit in total, but it moves
 		effects := s.p.Step(s.nowMs, []zab.Event{on(2, zab.Message{Kind: zab.KindPing}), {Kind: zab.EventLogRead, Link: 53, Records: log[at:end], More: end < 985, OK: true}})
 		if len(effects) > 2*part+60 {
 			t.Fatalf("%d effects in one step", len(effects))
@@ -82,8 +82,8 @@ func TestLearnerFarBehindIsSentItsHistoryInParts(t *testing.T) {
 	}
 }
 
-// What was sent cannot be taken back: if the log cannot be read to its end the learner
-// must come again. Before that it is sent a snapshot.
+// Records that were sent cannot be taken back: if the log cannot be read to its end, the
+// learner must connect again. If nothing was sent yet, it is sent a snapshot.
 func TestLogThatEndsHalfwayClosesTheLink(t *testing.T) {
 	log := countLog(1000)
 	for what, rest := range map[string]zab.Event{
@@ -111,8 +111,8 @@ func TestLogThatEndsHalfwayClosesTheLink(t *testing.T) {
 	}
 }
 
-// The records in memory may be as long as a DIFF may be: one that has begun with the log
-// goes on with them, and is not begun again and again.
+// The records in memory may be as long as a DIFF may be. A DIFF that has begun with the log
+// continues with them, and is not begun again and again.
 func TestDiffInPartsGoesOnWithALongMemory(t *testing.T) {
 	log := countLog(1000)
 	long := make([]byte, 5<<20)

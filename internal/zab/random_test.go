@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab/zabtest"
 )
 
-// ensembles are the shapes that random runs take by turns. A short history makes
-// DIFF from disk and SNAP frequent; a small counter makes epochs roll over.
+// ensemble returns the shapes that random runs take in turn. A short history makes DIFF from
+// disk and SNAP frequent; a small counter makes epochs roll over.
 func ensemble(seed uint64) zabtest.Options {
 	shapes := []zabtest.Options{
 		{Participants: 3, HistoryMax: 100},
@@ -80,7 +80,7 @@ func TestTheSameSeedGivesTheSameRun(t *testing.T) {
 	}
 }
 
-// mutantSeedsMax is how long a known bug may hide.
+// mutantSeedsMax is the number of seeds for which a known bug may stay hidden.
 const mutantSeedsMax = 400
 
 func TestEveryMutantIsFound(t *testing.T) {

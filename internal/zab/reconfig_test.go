@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// reconfig is the proposal of an ensemble of these servers at 1.1.
+// reconfig is the proposal, at 1.1, of an ensemble of these servers.
 func reconfig(ids ...quorum.ID) zab.Event {
 	e := propose(z(1, 1))[0]
 	e.Config = &zab.Config{Version: int64(z(1, 1)), Quorum: quorum.NewMajority(ids...)}
@@ -28,8 +28,8 @@ func TestLeaderWithoutAVoteInTheNewEnsembleDesignatesAnotherAndLeaves(t *testing
 		"close link 2; close link 3; LEAVE: stopped; look", ack(2, z(1, 1)))
 }
 
-// Servers that look join nobody of weight 0: a leader that a reconfig leaves none would lose
-// each follower that has to look again, and get none back.
+// Looking servers do not join a leader of weight 0. A leader that a reconfig leaves without
+// weight would lose each follower that has to look again, and get none back.
 func TestLeaderOfWeight0InTheNewEnsembleDesignatesAnotherAndLeaves(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
@@ -49,8 +49,8 @@ func TestLeaderOfWeight0InTheNewEnsembleDesignatesAnotherAndLeaves(t *testing.T)
 		"close link 2; close link 3; LEAVE: stopped; look", ack(3, z(1, 1)))
 }
 
-// The leader's own disk completes the quorum: it leaves in the middle of that
-// completion. Another Look would begin an election beside the role it goes to.
+// The leader's own disk completes the quorum, so the leader leaves while it handles that
+// completion. A second Look would begin an election while it is in its next role.
 func TestLeaderThatLeavesWithTheLastOfItsDiskLooksOnce(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
@@ -59,7 +59,7 @@ func TestLeaderThatLeavesWithTheLastOfItsDiskLooksOnce(t *testing.T) {
 	s.want("link 2 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 2; close link 2; LEAVE: stopped; look", s.done())
 }
 
-// What came after the reconfig may be committed by the new ensemble alone.
+// Transactions after the reconfig may be committed by the new ensemble alone.
 func TestDiscoveryNeedsAQuorumOfBothEnsembles(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1)))
 	change := reconfig(1, 2, 3, 4, 5)
@@ -69,7 +69,7 @@ func TestDiscoveryNeedsAQuorumOfBothEnsembles(t *testing.T) {
 	s.want("accepted=2", up(4), hello(4, 1))
 	s.step(s.done())
 	s.want("", ackEpoch(2, z(1, 1), 1))
-	s.want("close link 4", ackEpoch(4, z(1, 2), 1)) // it has what this leader lacks
+	s.want("close link 4", ackEpoch(4, z(1, 2), 1)) // it has a record that this leader lacks
 	s.step(up(3), hello(3, 1))
 	s.want("current=2", ackEpoch(3, z(1, 1), 1))
 }
@@ -116,7 +116,7 @@ func TestAReconfigThatIsTruncatedIsForgotten(t *testing.T) {
 	s.want("link 2 <- COMMIT 3.1; deliver 3.1", ack(2, z(3, 1)))
 }
 
-// One that is still taking the history over may be gone before it has it.
+// A server that is still taking over the history may be gone before it has it.
 func TestWhoLeadsTheNewEnsembleHasTheHistory(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1)))
 	change := reconfig(2, 3, 4)
@@ -132,7 +132,8 @@ func TestWhoLeadsTheNewEnsembleHasTheHistory(t *testing.T) {
 	}
 }
 
-// A change that no quorum of the new ensemble follows cannot be committed, nor anything after it.
+// A change that no quorum of the new ensemble follows cannot be committed, and neither can
+// anything after it.
 func TestLeaderThatLacksTheNewEnsembleGivesUp(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
@@ -142,7 +143,8 @@ func TestLeaderThatLacksTheNewEnsembleGivesUp(t *testing.T) {
 	}
 }
 
-// From the proposal of a reconfig on a sync needs both ensembles, one that came before it too.
+// From the proposal of a reconfig on, a sync needs both ensembles, even one that was requested
+// before.
 func TestSyncNeedsBothEnsembles(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
@@ -172,7 +174,7 @@ func TestALearnerSynchronizedDuringAReconfigLearnsOfItsCommit(t *testing.T) {
 	s.want("link 3 <- UPTODATE; link 3 <- COMMITANDACTIVATE 1.1", ack(3, z(1, 0)))
 }
 
-// A learner counts for the check of a change as soon as it gets the proposals.
+// A learner counts for the check of a change as soon as it is sent the proposals.
 func TestALearnerThatStillTakesOverTheHistoryIsInStep(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
@@ -186,13 +188,13 @@ func TestALearnerThatStillTakesOverTheHistoryIsInStep(t *testing.T) {
 	}
 }
 
-// A reconfig may begin while a server of the new ensemble still takes over the
-// history. The leader must wait for it, and not take it for lost.
+// A reconfig may begin while a server of the new ensemble is still taking over the history. The
+// leader must wait for it, and not consider it lost.
 func TestAServerThatTakesOverTheHistoryIsNoQuorumLostForAReconfig(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
 	s.step(up(3), hello(3, 0))
-	s.step(ackEpoch(3, 0, 0)) // server 3 has the history on its way
+	s.step(ackEpoch(3, 0, 0)) // the history is on its way to server 3
 	if !s.p.InStep(quorum.NewMajority(1, 3)) {
 		t.Fatal("a server that takes over the history counts for a change")
 	}

@@ -1,7 +1,7 @@
 package zab
 
-// Row is a place in the tables of table.go: what a leader, an observer master or a learner
-// does with a kind of message at a stage of their link. Proofs count which of them they met.
+// Row is a place in the tables of table.go: what a leader, an observer master or a learner does
+// with one kind of message at one stage of its link. Proofs count the rows that they have used.
 type Row struct {
 	Table RowTable
 	Stage uint8
@@ -59,7 +59,7 @@ func (r Row) String() string {
 	return "learner " + rowLearnerStages[r.Stage] + " " + r.Kind.String()
 }
 
-// Reasons returns why a role may end.
+// Reasons returns all reasons for which a role may end.
 func Reasons() []Reason {
 	var all []Reason
 	for r := ReasonNone + 1; r < reasons; r++ {

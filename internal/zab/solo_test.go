@@ -49,7 +49,7 @@ func records(zxids ...zk.Zxid) []zab.Record {
 
 func z(epoch, counter uint32) zk.Zxid { return zk.MakeZxid(epoch, counter) }
 
-// step feeds events and returns the effects, one after the other.
+// step passes events to the peer and returns the effects, one after the other.
 func (s *solo) step(events ...zab.Event) string {
 	var lines []string
 	for _, e := range s.p.Step(s.nowMs, events) {
@@ -63,7 +63,7 @@ func (s *solo) step(events ...zab.Event) string {
 	return strings.Join(lines, "; ")
 }
 
-// want steps and compares.
+// want steps the peer and compares the effects.
 func (s *solo) want(effects string, events ...zab.Event) {
 	s.t.Helper()
 	if got := s.step(events...); got != effects {
@@ -79,7 +79,7 @@ func (s *solo) wait(ms int64) zab.Event {
 // initMs is how long an election may take.
 const initMs = 2000
 
-// done is the completion of everything asked of the disk so far.
+// done is the completion of everything that the disk was asked to do so far.
 func (s *solo) done() zab.Event { return zab.Event{Kind: zab.EventDone, Ticket: s.ticket} }
 
 func elected(id quorum.ID) zab.Event { return zab.Event{Kind: zab.EventElected, Server: id} }
@@ -95,13 +95,13 @@ func on(link zab.LinkID, m zab.Message) zab.Event {
 	return zab.Event{Kind: zab.EventReceive, Link: link, Message: &m}
 }
 
-// said is a message of the leader that carries a zxid alone.
+// said is a message of the leader that carries only a zxid.
 func said(kind zab.Kind, zxid zk.Zxid) zab.Event {
 	return on(toLeader, zab.Message{Kind: kind, Zxid: zxid})
 }
 
-// hello, ackEpoch and ack are what the learner with this id says, on the link of
-// the same number.
+// hello, ackEpoch and ack are messages of the learner with this id, on the link of the same
+// number.
 func hello(id int, accepted uint32) zab.Event {
 	return on(zab.LinkID(id), zab.Message{
 		Kind: zab.KindFollowerInfo, Zxid: z(accepted, 0), Hello: zab.Hello{Server: quorum.ID(id)},

@@ -7,15 +7,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Learner is what a leader, or an observer master, knows of one of its learners, for reports.
+// Learner is what a leader, or an observer master, knows about one of its learners, for
+// reports.
 type Learner struct {
 	Server   quorum.ID
-	Observer bool // as it says itself: it has no vote
+	Observer bool // it said so itself, and has no vote
 	InSync   bool // it has the leader's history and takes part in broadcast
 	Stage    LearnerStage
-	Acked    zk.Zxid // in sync, its log has everything up to here; of an observer, what it had then
+	Acked    zk.Zxid // for a participant in sync: its log has everything up to here; for an observer: what it had when it was synchronized
 	Queued   zk.Zxid // the last proposal sent to it
-	SilentMs int64   // from its last message to the last step
+	SilentMs int64   // time from its last message to the last step
 }
 
 // LearnerStage is how far a learner has come.
@@ -38,8 +39,8 @@ var stageOfLink = [linkStages]LearnerStage{
 	linkSyncing: LearnerSyncing, linkReading: LearnerSyncing, linkSynced: LearnerSynced, linkServing: LearnerServing,
 }
 
-// Learners lists who follows or observes this server, by number; nil if it neither
-// leads nor is an observer master. A server that has said no hello yet is not among them.
+// Learners lists the servers that follow or observe this server, by number; nil if it neither
+// leads nor is an observer master. A server that has not sent a hello yet is not listed.
 func (p *Peer) Learners() []Learner {
 	ls := p.serves()
 	if ls == nil {
@@ -68,7 +69,7 @@ func (p *Peer) Committed() zk.Zxid {
 	return p.lead.committed
 }
 
-// PendingSyncs returns how many syncs wait for an answer of this leader.
+// PendingSyncs returns how many syncs this leader has not answered yet.
 func (p *Peer) PendingSyncs() int {
 	if p.lead == nil {
 		return 0

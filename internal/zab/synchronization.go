@@ -10,13 +10,13 @@ import (
 // plan is how a learner is synchronized.
 type plan struct {
 	mode   Kind     // KindDiff, KindTrunc or KindSnap; 0 to read the log on disk first
-	target zk.Zxid  // what the message of the mode carries
-	rest   []Record // committed records after it
+	target zk.Zxid  // the zxid in that message
+	rest   []Record // committed records to send after it
 }
 
-// choose decides from the learner's last zxid and the history in memory, case by
-// case as ZooKeeper's LearnerHandler.syncFollower does, so that Java learners see
-// nothing new.
+// choose plans the synchronization from the learner's last zxid and the history in memory. Its
+// cases are those of ZooKeeper's LearnerHandler.syncFollower, so that Java learners see nothing
+// new.
 func (p *Peer) choose(peer zk.Zxid) plan {
 	last := p.Committed()
 	committed := p.history.upTo(last)
@@ -30,8 +30,8 @@ func (p *Peer) choose(peer zk.Zxid) plan {
 	case peer == last:
 		return plan{mode: KindDiff, target: peer}
 	case peer > high && peer.Counter() != 0:
-		// What it has more was never committed. Its log has the place to cut
-		// at: both begin with the history of the last established epoch.
+		// What the learner has beyond high was never committed. Its log can be truncated at
+		// high, because both logs begin with the history of the last established epoch.
 		return plan{mode: KindTrunc, target: high}
 	case low <= peer && peer <= high:
 		return p.walk(committed, peer, high)
@@ -41,9 +41,10 @@ func (p *Peer) choose(peer zk.Zxid) plan {
 	return plan{mode: KindSnap}
 }
 
-// walk looks for the learner's place in the committed records. ZooKeeper's walk
-// (LearnerHandler.queueCommittedProposals) can also find a place inside an epoch of which it has a later
-// record, and cuts there; in records without a gap (zab-Z4) there is no such place.
+// walk looks for the learner's place in the committed records. The corresponding method of
+// ZooKeeper's (LearnerHandler.queueCommittedProposals) can also find a place inside an epoch of
+// which it has only later records, and truncates there. Records without a gap (zab-Z4) have no
+// such place.
 func (p *Peer) walk(committed []Record, peer, high zk.Zxid) plan {
 	for i, r := range committed {
 		switch {
@@ -51,19 +52,20 @@ func (p *Peer) walk(committed []Record, peer, high zk.Zxid) plan {
 		case r.Zxid == peer:
 			return p.diff(high, committed[i+1:])
 		case peer.Counter() == 0:
-			// The learner led and proposed nothing: no record has this zxid.
+			// The learner led that epoch and proposed nothing, so no record has this zxid.
 			return p.diff(high, committed[i:])
 		default:
-			return plan{mode: KindSnap} // a tail of an epoch that has ended: never cut across epochs
+			return plan{mode: KindSnap} // the learner has a tail of an epoch that has ended: never truncate across epochs
 		}
 	}
 	return plan{mode: KindSnap}
 }
 
-// diff plans to send records up to high, or a snapshot if they are longer than the memory
-// is to be (Options.HistoryBytes). They all leave in one step, and a link on which too much
-// waits is closed: the learner would come again, and get the same again (peernet:
-// LinksOptions.QueueBytesMax). A snapshot is written as the link takes it.
+// diff plans to send the records up to high, or a snapshot if the records are larger than what
+// memory may hold (Options.HistoryBytes). All records leave in one step, and a link on which
+// too much data waits is closed: the learner would reconnect and get the same records again
+// (peernet: LinksOptions.QueueBytesMax). A snapshot is written only as fast as the link accepts
+// it.
 func (p *Peer) diff(high zk.Zxid, records []Record) plan {
 	if payloadBytes(records) > p.opts.HistoryBytes {
 		return plan{mode: KindSnap}
@@ -71,11 +73,11 @@ func (p *Peer) diff(high zk.Zxid, records []Record) plan {
 	return plan{KindDiff, high, records}
 }
 
-// synchronize sends a learner what it lacks, or has the log read for that.
+// synchronize sends a learner what it lacks, or has the log read first.
 func (p *Peer) synchronize(l *link) {
 	pl := p.choose(l.peer)
 	if l.needsAll && p.Committed() == 0 {
-		pl = plan{mode: KindSnap} // of an empty history, to a log that may not be empty
+		pl = plan{mode: KindSnap} // an empty history, for a log that may not be empty
 	}
 	switch late := p.lead != nil && !l.cumulative && l.peer.Epoch() < p.lead.epoch; {
 	case pl.mode != KindTrunc:
@@ -83,10 +85,10 @@ func (p *Peer) synchronize(l *link) {
 		p.lead.held = true
 		return
 	case pl.target.Counter() == 0 && pl.target > 0, late && l.peer.Epoch() > pl.target.Epoch():
-		pl = plan{mode: KindSnap} // no log has a record of that zxid, or its own may begin with the tail
+		pl = plan{mode: KindSnap} // no log has a record of that zxid, or the learner's log may begin with the tail itself
 	}
 	if p.lead != nil && p.lead.isWrong(l) {
-		pl = plan{mode: KindSnap} // its log is sound, and its tree is not
+		pl = plan{mode: KindSnap} // its log is sound, but its tree is wrong
 	}
 	if pl.mode != 0 {
 		p.sendHistory(l, pl)
@@ -96,21 +98,26 @@ func (p *Peer) synchronize(l *link) {
 	p.emit(Effect{Kind: EffectReadLog, Link: l.id, Zxid: l.peer, To: pl.target})
 }
 
-// Holds reports whether learners wait for a transaction of this leader's epoch: those on links that are not cumulative,
-// as Apache's, whose logs have more of an older epoch. Told to truncate, such a server keeps what a snapshot of its own
-// has, and the first record after a place that its log does not have. Sent a state it keeps its log beside it, and
-// reads again what is of a higher zxid. So it is sent one of a zxid above all that it has, unless nobody would be served
-// before.
+// Holds reports whether learners wait for a transaction of this leader's epoch. They are
+// learners on links that are not cumulative, such as Apache servers, whose logs have more of an
+// older epoch than the leader's.
+//
+// When such a server is told to truncate its log, it keeps what is in a snapshot of its own,
+// and it keeps the first record after the place if its log does not have that place. When it is
+// sent a snapshot, it keeps its log beside it, and reads the records with higher zxids again.
+// So it is sent a snapshot whose zxid is above everything it has, unless no client could be
+// served until then.
 func (p *Peer) Holds() bool { return p.lead != nil && p.lead.held && p.lead.stage == leaderServing }
 
-// canSpare reports whether a leader serves without a learner, or can come to.
+// canSpare reports whether the leader serves, or can come to serve, without a learner.
 func (p *Peer) canSpare(l *link) bool {
 	return p.lead.stage == leaderServing || p.verifier(p.history.last).Enough(p.participants(true, func(o *link) bool {
 		return o != l && (o.stage > linkAgreed || o.stage == linkAgreed && (o.cumulative || o.peer <= p.Committed()))
 	}))
 }
 
-// goOnHeld looks again at those who were held: whether there is a transaction of this epoch, or they are needed.
+// goOnHeld synchronizes the learners that were held, once there is a transaction of this epoch
+// or the leader needs them.
 func (p *Peer) goOnHeld() {
 	if !p.lead.held || p.lead.stage == leaderServing && p.lead.committed.Epoch() < p.lead.epoch {
 		return
@@ -123,13 +130,13 @@ func (p *Peer) goOnHeld() {
 	}
 }
 
-// onLogRead goes on with records from disk. The history in memory has moved on
-// meanwhile; if both do not meet any more (ZOOKEEPER-2418), or the disk's part
-// does not hold the learner's place, a snapshot is sent. If a part was sent
-// already it cannot be taken back, and the link is closed.
+// onLogRead continues a synchronization with records from disk. The history in memory has moved
+// on meanwhile. If the two no longer meet (ZOOKEEPER-2418), or the records from disk do not
+// contain the learner's place, a snapshot is sent. If a part has already been sent, it cannot
+// be taken back, and the link is closed instead.
 //
-// A log is sent in parts, each in a step of its own, for a step must not be long:
-// nobody is pinged meanwhile.
+// A log is sent in parts, each in a step of its own, because nobody is pinged during a step and
+// so a step must not take long.
 func (p *Peer) onLogRead(e *Event) {
 	l := p.served(e.Link)
 	if l == nil || l.stage != linkReading {
@@ -146,9 +153,9 @@ func (p *Peer) onLogRead(e *Event) {
 	}
 }
 
-// goOn plans what a learner is sent of the records from disk: with the last of them those
-// in memory as well. A DIFF that has begun goes on however long it is (see diff), for
-// what was sent would be sent again, and come to the same end.
+// goOn plans what to send a learner of the records from disk. The last part also includes the
+// records in memory. A DIFF that has begun goes on regardless of its size (see diff): if it
+// were abandoned, the learner would be sent the same records again, with the same result.
 func (p *Peer) goOn(l *link, e *Event) plan {
 	records := e.Records
 	if !e.More {
@@ -166,13 +173,12 @@ func (p *Peer) goOn(l *link, e *Event) plan {
 		}
 	}
 	if e.More && len(pl.rest) == 0 {
-		return plan{mode: KindSnap} // a part that leads nowhere
+		return plan{mode: KindSnap} // this part makes no progress
 	}
 	return pl
 }
 
-// sendPart sends a part of what the learner lacks, and has the next one read when that
-// has left.
+// sendPart sends a part of what the learner lacks, and then has the next part read.
 func (p *Peer) sendPart(l *link, pl plan) {
 	p.beginHistory(l, pl)
 	l.begun = true
@@ -194,10 +200,10 @@ func gapless(records []Record) bool {
 	return true
 }
 
-// join puts the records from disk before the committed ones in memory. It
-// returns nil if there is a gap anywhere. Both must have a record in common, or
-// two neighbours of one epoch: the first record of an epoch follows any, so that
-// it cannot be seen how many stood before it when memory has moved on.
+// join puts the records from disk before the committed records in memory. It returns nil if
+// there is a gap anywhere. The two must have a record in common, or be neighbours within one
+// epoch. The first record of an epoch is no proof that they meet: it may follow any record, so
+// when memory has moved on nobody can tell how many records came before it.
 func (p *Peer) join(disk []Record) []Record {
 	if !gapless(disk) {
 		return nil
@@ -224,9 +230,9 @@ func (p *Peer) join(disk []Record) []Record {
 	return all
 }
 
-// sendHistory sends everything up to NEWLEADER and lets the learner take part in
-// what is proposed from now on. All of it happens in one step, so that nothing
-// falls between history and stream (ZOOKEEPER-962).
+// sendHistory sends everything up to NEWLEADER and makes the learner take part in what is
+// proposed from now on. All of this happens in one step, so that nothing is lost between the
+// history and the stream of proposals (ZOOKEEPER-962).
 func (p *Peer) sendHistory(l *link, pl plan) {
 	if pl.mode == KindSnap {
 		pl.target = p.delivered
@@ -243,7 +249,8 @@ func (p *Peer) sendHistory(l *link, pl plan) {
 	p.send(l.id, Message{Kind: KindNewLeader, Zxid: zk.MakeZxid(p.servedEpoch(), 0), Payload: p.toldConfig().Text})
 }
 
-// beginHistory sends how the learner is synchronized, unless it knows, and records.
+// beginHistory tells the learner how it is synchronized, unless it knows already, and sends
+// records.
 func (p *Peer) beginHistory(l *link, pl plan) {
 	if !l.begun {
 		p.send(l.id, Message{Kind: pl.mode, Zxid: pl.target})
@@ -271,9 +278,8 @@ func (p *Peer) propose(l *link, r Record) {
 	p.send(l.id, Message{Kind: KindProposal, Zxid: r.Zxid, Payload: r.Payload})
 }
 
-// leaderAckNewLeader waits for the ack of NEWLEADER. Java 3.6 to 3.9.1 may send
-// the acks of proposals before it (ZOOKEEPER-4685): these are remembered and
-// count when the learner is in.
+// leaderAckNewLeader handles the ack of NEWLEADER. Java 3.6 to 3.9.1 may send acks of proposals
+// before it (ZOOKEEPER-4685): these are remembered, and count once the learner is synchronized.
 func (p *Peer) leaderAckNewLeader(l *link, m *Message) {
 	if m.Zxid != zk.MakeZxid(p.lead.epoch, 0) {
 		p.noteAck(l, m.Zxid)
@@ -288,8 +294,8 @@ func (p *Peer) leaderAckNewLeader(l *link, m *Message) {
 	p.tryEstablished()
 }
 
-// tryEstablished begins the broadcast when a quorum has the leader's history:
-// with that, all of it is committed.
+// tryEstablished begins the broadcast when a quorum has the leader's history, which is
+// committed by that.
 func (p *Peer) tryEstablished() {
 	ld := p.lead
 	synced := p.participants(true, func(l *link) bool { return l.stage >= linkSynced })
@@ -314,9 +320,9 @@ func (p *Peer) tryEstablished() {
 	}
 }
 
-// admit lets a synced learner serve its clients. The commits that it has missed
-// follow: between NEWLEADER and UPTODATE they would end the synchronization of
-// older Java followers (ZOOKEEPER-4394).
+// admit lets a synchronized learner serve its clients. The commits that it has missed follow:
+// if they came between NEWLEADER and UPTODATE, they would end the synchronization of older Java
+// followers (ZOOKEEPER-4394).
 func (p *Peer) admit(l *link) {
 	l.stage, l.receivedMs, l.waitsMs = linkServing, p.nowMs, p.nowMs
 	p.replaced(l)

@@ -40,9 +40,10 @@ func TestTheChoiceOfSynchronization(t *testing.T) {
 	}
 }
 
-// A server of Apache's whose log has more than its leader's cannot be told to truncate: it may have a snapshot of that, or
-// nothing before it in its log. And a state of a zxid below its last record is one to which its next start adds that. So
-// it waits for a transaction of this epoch.
+// A server of Apache's whose log has more than its leader's cannot be told to truncate: it may
+// have a snapshot of those transactions, or no record before them in its log. Nor can it be
+// sent a state whose zxid is below its last record, because its next start would add that
+// record. So it waits for a transaction of this epoch.
 func TestLearnerOfApachesThatIsAheadIsSentALaterState(t *testing.T) {
 	for _, c := range []struct{ last, peer zk.Zxid }{
 		{z(2, 1), z(2, 2)}, {z(1, 1), z(2, 1)}, {z(2, 0), z(2, 1)}, {0, z(2, 1)},
@@ -66,7 +67,8 @@ func TestLearnerOfApachesThatIsAheadIsSentALaterState(t *testing.T) {
 	}
 }
 
-// Where there is no quorum without it, it is sent what is to be had; also if that is so later.
+// If there is no quorum without it, it is sent the best that there is; also if that becomes the
+// case later.
 func TestLearnerOfApachesThatIsAheadAndNeededDoesNotWait(t *testing.T) {
 	disk := stored(z(1, 1))
 	disk.Accepted, disk.Current = 2, 2
@@ -91,8 +93,9 @@ func TestLearnerOfApachesThatIsAheadAndNeededDoesNotWait(t *testing.T) {
 	}
 }
 
-// A server that has taken over the state of an epoch without transactions, as Apache's leaders send it, has no record
-// there to truncate after; all can go.
+// A server that has taken over the state of an epoch without transactions, as Apache's leaders
+// send it, has no record at that zxid after which it could truncate. It can always truncate
+// everything.
 func TestNobodyIsToldToTruncateWhereNoRecordIs(t *testing.T) {
 	for _, c := range []struct {
 		last zk.Zxid

@@ -7,9 +7,9 @@ type (
 	learnerHandler func(*Peer, *Message)
 )
 
-// leaderTable says what a leader does with what a learner sends, by how far it
-// has come with it. What is not named is ignored once the history is sent,
-// and ends the link before: the handshake has fixed places.
+// leaderTable defines what a leader does with each message of a learner, by the stage of the
+// link. A message that is not listed is ignored once the history has been sent. Before that it
+// ends the link, because the handshake has a fixed order.
 var leaderTable = [linkStages][kinds]leaderHandler{
 	linkHello: {
 		KindFollowerInfo: (*Peer).leaderHello,
@@ -38,8 +38,8 @@ var masterTable = [linkStages][kinds]leaderHandler{
 	},
 }
 
-// whileSyncing is what may come between the choice of synchronization and
-// UPTODATE, in every order (ZOOKEEPER-4394). Pings are a heartbeat alone.
+// whileSyncing lists what may arrive between the choice of synchronization and UPTODATE, in any
+// order (ZOOKEEPER-4394). Pings only count as heartbeats.
 var whileSyncing = [kinds]learnerHandler{
 	KindProposal:          (*Peer).learnerProposal,
 	KindCommit:            (*Peer).learnerCommit,
@@ -49,8 +49,8 @@ var whileSyncing = [kinds]learnerHandler{
 	KindPing:              learnerIgnore,
 }
 
-// learnerTable says what a learner does with what its leader sends. What is not
-// named ends the role.
+// learnerTable defines what a learner does with each message of its leader. A message that is
+// not listed ends the role.
 var learnerTable = [learnerStages][kinds]learnerHandler{
 	learnerGreeting: {KindLeaderInfo: (*Peer).learnerLeaderInfo},
 	learnerAgreed: {
@@ -74,7 +74,7 @@ var learnerTable = [learnerStages][kinds]learnerHandler{
 	},
 }
 
-// with is whileSyncing and one kind more, which ends the stage.
+// with returns whileSyncing with one more kind, which ends the stage.
 func with(kind Kind, h learnerHandler) [kinds]learnerHandler {
 	row := whileSyncing
 	row[kind] = h
@@ -117,8 +117,8 @@ func (p *Peer) met(r Row) {
 	}
 }
 
-// These are the kinds that only a learner sends, and those only a leader
-// sends: in the other's table they must have no handler of their own.
+// The kinds that only a learner sends, and those that only a leader sends: they must have no
+// handler in the other's table.
 var (
 	fromLearner = []Kind{KindRequest, KindAck, KindFollowerInfo, KindObserverInfo, KindAckEpoch}
 	fromLeader  = []Kind{
@@ -127,9 +127,9 @@ var (
 	}
 )
 
-// checkTables looks at every start that each event has a handler and each kind
-// of message one in exactly the tables it belongs to: a slip there is a protocol
-// that nobody wrote.
+// checkTables checks at every start that each event has a handler, and that each kind of
+// message has handlers in exactly the tables where it belongs. A mistake there would be a
+// protocol that nobody designed.
 func checkTables() {
 	for _, h := range eventHandlers {
 		invariant.Check(h != nil, "zab: an event without a handler")
@@ -142,7 +142,7 @@ func checkTables() {
 	}
 }
 
-// knows reports whether a table of those who serve has a handler for kind at any stage.
+// knows reports whether a leader's or master's table has a handler for kind at any stage.
 func knows(table *[linkStages][kinds]leaderHandler, kind Kind) bool {
 	for stage := range table {
 		if table[stage][kind] != nil {
@@ -152,7 +152,7 @@ func knows(table *[linkStages][kinds]leaderHandler, kind Kind) bool {
 	return false
 }
 
-// learnerKnows reports whether a learner has.
+// learnerKnows reports the same for learnerTable.
 func learnerKnows(kind Kind) bool {
 	for stage := range learnerTable {
 		if learnerTable[stage][kind] != nil {

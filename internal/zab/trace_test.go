@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab/zabtest"
 )
 
-// TestTraces plays every story of testdata; zabtest.Script names the commands.
+// TestTraces plays every story in testdata; zabtest.Script lists the commands.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, func(t *testing.T, story string) string {
 		got, err := zabtest.Script(story)

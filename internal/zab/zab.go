@@ -1,13 +1,14 @@
 // Package zab orders transactions across an ensemble.
 //
-// A Peer is one server's part of the protocol: a state machine that takes
-// Events and returns the Effects to carry out, in order. It starts no
-// goroutine, reads no clock and does no I/O; a shell feeds it, and zabtest runs
-// many of them in one thread. An election (package fle) says who leads; Zab is
-// safe whatever it says. Then come discovery (discovery.go: an epoch that no
-// quorum has seen), synchronization (synchronization.go, learner.go: everybody
-// gets the leader's history) and broadcast (broadcast.go). It is Zab 1.0 as
-// Apache ZooKeeper runs it, so that servers of both kinds can be mixed.
+// A Peer is one server's part of the protocol: a state machine that takes Events and returns
+// the Effects to carry out, in order. It starts no goroutine, reads no clock and does no I/O. A
+// shell feeds it, and zabtest runs many of them in one thread.
+//
+// An election (package fle) says who leads; Zab is safe whatever it says. Then come three
+// phases: discovery (discovery.go) finds an epoch that no quorum has seen, synchronization
+// (synchronization.go, learner.go) gives everybody the leader's history, and broadcast
+// (broadcast.go) orders new transactions. The protocol is Zab 1.0 as Apache ZooKeeper runs it,
+// so servers of both kinds can be mixed.
 //
 // What always holds, by number, so that code and tests can name it:
 //
@@ -19,13 +20,13 @@
 //	        of a later one.
 //	zab-Z5  A proposal is acknowledged only when it is durable, and in order, by
 //	        itself or, on a cumulative link, with all before it; the leader counts
-//	        itself only when its own log has it.
+//	        itself only when its own log has the proposal.
 //	zab-Z6  Transactions are delivered in zxid order, each once, none before it
 //	        is in the log, or on its way there.
 //	zab-Z7  A leader commits in order, at most what it has proposed, and only
 //	        what a quorum of participants has; observers never count. With the
-//	        oracle's permission it is enough that itself has it while no other
-//	        participant is being given its history, or has it.
+//	        oracle's permission it is enough that the leader itself has it, while
+//	        no other participant has its history or is being sent it.
 //	zab-Z8  On every link proposals leave in zxid order without a gap.
 //	zab-Z9  No election begins while the disk still works for the last role
 //	        (ZOOKEEPER-4712): Look comes after the last completion.
@@ -34,9 +35,9 @@
 //	zab-Z11  An observer master hands on what it has delivered, in order and without
 //	         a gap, and nothing else. Within an epoch no observer's history goes back.
 //
-// It does not know what a transaction means, how bytes look, or who should
-// lead. A disk that fails is not its business: such a server must be stopped
-// and recovered, never asked to go on.
+// The package does not know what a transaction means, how messages are encoded, or who should
+// lead. A failing disk is not its concern: such a server must be stopped and recovered, never
+// asked to go on.
 package zab
 
 import (
@@ -72,43 +73,43 @@ const (
 // Options are the settings of a peer. Times are in milliseconds.
 type Options struct {
 	ID            quorum.ID
-	Life          int64 // of this process, another at each start; 0: not told
-	Observer      bool  // takes part, does not vote
-	TickMs        int64 // pings go out twice a tick, or more often: see PingMs
+	Life          int64 // identifies this process, different at each start; 0: not told
+	Observer      bool  // takes part but does not vote
+	TickMs        int64 // pings are sent twice per tick, or more often: see PingMs
 	InitMs        int64 // limit for each step of discovery and synchronization
-	SyncMs        int64 // limit for silence afterwards
-	DivergedMs    int64 // when this server gave up a role because of its tree; 0: never
+	SyncMs        int64 // limit for silence once a learner is synchronized
+	DivergedMs    int64 // when this server last gave up a role because its tree was wrong; 0: never
 	HistoryMax    int   // committed records kept in memory for DIFF; 0 is 500
-	HistoryBytes  int64 // and at most so many bytes of them, a DIFF from memory too; 0 is 64 MiB
+	HistoryBytes  int64 // and at most this many bytes of them; the limit of a DIFF from memory, too; 0 is 64 MiB
 	CounterMax    uint32
 	ForceSnapshot bool      // every learner gets SNAP
 	NoLogSync     bool      // the log on disk is not read for learners
-	OneByOne      bool      // no link is cumulative, as those of Apache's servers: for proofs
-	Met           func(Row) // for proofs: is told of each row of the tables that has a handler and is used; nil in production
-	Masters       bool      // a follower serves observers, an observer looks for such followers
+	OneByOne      bool      // no link is cumulative, as with Apache servers: for proofs
+	Met           func(Row) // for proofs: called for each row of the tables that has a handler and is used; nil in production
+	Masters       bool      // a follower serves observers, and an observer connects to such followers
 	Solo          bool      // standalone: leads from the start, without an election or an epoch of its own
 }
 
-// PingMs is the time between two pings of a leader, and between two messages in which a
-// learner that is behind says that it is there: as in ZooKeeper, but three within what
-// counts as silence, so that one that is late is no election.
+// PingMs returns the time between two pings of a leader, and between two messages with which a
+// learner that is behind shows that it is alive. It is that of ZooKeeper, but at least three
+// pings fit in the limit for silence, so that one late ping does not cause an election.
 func (o *Options) PingMs() int64 { return max(1, min(o.TickMs/2, o.SyncMs/3)) }
 
-// historyMax is ZooKeeper's commitLogCount; counterMax is never proposed: the
-// next would carry into the epoch (ZOOKEEPER-1277).
+// historyMax is ZooKeeper's commitLogCount. counterMax is never proposed, because the next
+// counter would overflow into the epoch (ZOOKEEPER-1277).
 const (
 	historyMax   = 500
 	historyBytes = 64 << 20
 	counterMax   = 0xffffffff
 )
 
-// Stored is what recovery found on disk. The tree has all of it, and recovery
-// has seen to it that the log has no gap (zab-Z4).
+// Stored is what recovery found on disk. The tree has all of it, and recovery has made sure
+// that the log has no gap (zab-Z4).
 type Stored struct {
 	Accepted, Current uint32
-	Last              zk.Zxid  // of the log, or of the snapshot if that is newer
+	Last              zk.Zxid  // zxid of the end of the log, or of the snapshot if that is newer
 	Recent            []Record // the newest records, ending at Last; may be empty
-	NeedSnapshot      bool     // the log could not be cut, or the tree is wrong: the whole state must come
+	NeedSnapshot      bool     // the log could not be truncated, or the tree is wrong: the whole state must be sent
 }
 
 // Peer is one server. One goroutine owns it.
@@ -119,34 +120,34 @@ type Peer struct {
 
 	state State
 	phase Phase
-	ended bool // left with Reload: the peer is of no use any more
+	ended bool // left with Reload: the peer is no longer usable
 
-	mayLook bool // a role has ended, and Look was not said yet
+	mayLook bool // a role has ended, and EffectLook has not been emitted yet
 
 	accepted, current uint32
 	history           history
 	durable           zk.Zxid  // the log is on disk up to here
 	delivered         zk.Zxid  // the tree has everything up to here
-	unsynced          bool     // appended without a sync
+	unsynced          bool     // records were appended but no sync was issued yet
 	promised          uint32   // highest epoch that a participant is known to have accepted
-	yieldedMs         [3]int64 // when it yielded to such promises, 0 for never
-	needSnapshot      bool     // the log could not be cut: the whole state must come
+	yieldedMs         [3]int64 // when it last yielded to such promises, 0 for never
+	needSnapshot      bool     // the log could not be truncated: the whole state must be sent
 	full              bool     // the disk has no space for records
 	alone             bool     // the oracle permits it to decide alone
 	masterTries       int      // how often this observer has chosen a master
-	soughtMs          int64    // since when it has sought one, 0: it has one
-	toLeader          bool     // it goes to the leader next
+	soughtMs          int64    // since when it has been looking for a master, 0: it has one
+	toLeader          bool     // it connects to the leader next, not to a master
 
 	ticket Ticket
 	disk   []operation
 	lead   *leader
 	learn  *learner
-	master *master // a follower's that serves observers
+	master *master // of a follower that serves observers
 	early  []earlyLink
 
 	nowMs    int64
 	lagMs    int64 // see Lag
-	tickedMs int64 // what had arrived by then was looked at in the last tick
+	tickedMs int64 // everything that had arrived by then was considered in the last tick
 	effects  []Effect
 }
 
@@ -182,10 +183,9 @@ func New(opts Options, config Config, stored Stored) *Peer {
 	return p
 }
 
-// Step takes what has happened and returns what to do. The slice is valid until
-// the next step. Time must not go back. It is looked at before the events: what
-// a process receives when it wakes from a suspension is too late to save a role
-// that has run out.
+// Step takes what has happened and returns what to do. The slice is valid until the next step.
+// Time must not go back. The clock is handled before the events: what a process receives when
+// it wakes from a suspension is too late to save a role whose time has run out.
 func (p *Peer) Step(nowMs int64, batch []Event) []Effect {
 	invariant.Check(nowMs >= p.nowMs, "zab: time runs backwards")
 	clear(p.effects)
@@ -206,17 +206,18 @@ func (p *Peer) Step(nowMs int64, batch []Event) []Effect {
 	return p.effects
 }
 
-// Lag says for the next steps how long ago that arrived, in milliseconds, which the
-// caller has not handed over yet: silence is judged as of then. A server that is behind
-// with its work must take no other for silent whose messages wait.
+// Lag sets, for the next steps, how far the caller is behind: the age in milliseconds of the
+// oldest arrival that it has not handed over yet. Silence is judged as of that moment. A server
+// that is behind with its work must not consider another server silent while that server's
+// messages wait.
 func (p *Peer) Lag(ms int64) { p.lagMs = ms }
 
-// lookedAtMs is up to when everything that arrived has been handed over.
+// lookedAtMs returns the time up to which everything that arrived has been handed over.
 func (p *Peer) lookedAtMs() int64 { return p.nowMs - p.lagMs }
 
-// eventHandlers says who takes which event.
+// eventHandlers maps each kind of event to its handler.
 var eventHandlers = [eventKinds]func(*Peer, *Event){
-	EventTick:        func(*Peer, *Event) {}, // Step has looked at the time
+	EventTick:        func(*Peer, *Event) {}, // Step has handled the time already
 	EventElected:     (*Peer).onElected,
 	EventLinkUp:      (*Peer).onLinkUp,
 	EventLinkDown:    (*Peer).onLinkDown,
@@ -238,8 +239,8 @@ var eventHandlers = [eventKinds]func(*Peer, *Event){
 	EventOracle:      (*Peer).onOracle,
 }
 
-// WakeMs returns when the peer wants a step at the latest, for what it does by
-// the clock alone; false if only an event can move it.
+// WakeMs returns when the peer needs a step at the latest because of the clock; false if only
+// an event can change anything.
 func (p *Peer) WakeMs() (int64, bool) {
 	switch {
 	case p.lead != nil:
@@ -251,7 +252,7 @@ func (p *Peer) WakeMs() (int64, bool) {
 		}
 		return wakeMs, true
 	}
-	return 0, false // what waits for its own disk has no limit
+	return 0, false // waiting for this server's own disk has no limit
 }
 
 // State returns the server's role.
@@ -260,7 +261,7 @@ func (p *Peer) State() State { return p.state }
 // Phase returns where it stands in the protocol.
 func (p *Peer) Phase() Phase { return p.phase }
 
-// Last returns the zxid of the last record in the log: what a vote claims.
+// Last returns the zxid of the last record in the log, which a vote claims.
 func (p *Peer) Last() zk.Zxid { return p.history.last }
 
 // Epochs returns the accepted and the current epoch, as they are on disk.
@@ -269,8 +270,8 @@ func (p *Peer) Epochs() (accepted, current uint32) { return p.accepted, p.curren
 // Delivered returns the zxid up to which transactions were delivered.
 func (p *Peer) Delivered() zk.Zxid { return p.delivered }
 
-// Durable returns the zxid up to which this server's own log is on disk. A
-// follower may have delivered more: a quorum has it.
+// Durable returns the zxid up to which this server's own log is on disk. A follower may have
+// delivered more, because a quorum has it on disk.
 func (p *Peer) Durable() zk.Zxid { return p.durable }
 
 // Quiet reports whether an election may begin.
@@ -282,7 +283,7 @@ func (p *Peer) send(link LinkID, m Message) {
 	p.emit(Effect{Kind: EffectSend, Link: link, Message: m})
 }
 
-// onElected takes up a role (zab-Z9).
+// onElected begins a role (zab-Z9).
 func (p *Peer) onElected(e *Event) {
 	invariant.Check(p.Quiet(), "zab: elected while the disk works for an older role (zab-Z9)")
 	p.phase = Discovery
@@ -294,8 +295,8 @@ func (p *Peer) onElected(e *Event) {
 	p.takeEarly()
 }
 
-// onLinkUp greets a connection: a learner's own goes to its leader, one from
-// elsewhere is a learner that wants to be led.
+// onLinkUp handles a new connection: on one that this server made as a learner it sends its
+// hello; one from elsewhere is a learner that wants to follow.
 func (p *Peer) onLinkUp(e *Event) {
 	switch {
 	case e.Outgoing && p.learn != nil && p.learn.stage == learnerConnecting:
@@ -320,11 +321,11 @@ func (p *Peer) onLinkDown(e *Event) {
 	}
 }
 
-// onReceive looks the message up in the table of the role. Frames of links that
-// are not ours any more are dropped.
+// onReceive looks the message up in the table of the role. Messages of links that are no longer
+// ours are dropped.
 func (p *Peer) onReceive(e *Event) {
 	if e.Message.Kind >= kinds {
-		return // as ZooKeeper: unknown packets are ignored
+		return // as ZooKeeper does: unknown packets are ignored
 	}
 	if p.lead != nil {
 		if l := p.lead.byID[e.Link]; l != nil {
@@ -345,17 +346,16 @@ func (p *Peer) onReceive(e *Event) {
 	p.keepHello(e)
 }
 
-// earlyLink is a learner's connection that came while this server was looking:
-// the learner knows already who leads. It has said hello, if anything, and
-// waits for an answer.
+// earlyLink is the connection of a learner that arrived while this server was still looking:
+// the learner already knows who leads. It may have sent a hello, and waits for an answer.
 type earlyLink struct {
 	id    LinkID
 	hello *Message
 }
 
-// keepHello keeps what a learner says first on such a connection, and of that no more than a
-// hello has. A learner begins with one: another message ends the connection, and so does the
-// hello of one that means another server.
+// keepHello keeps the first message of a learner on such a connection, but only the fields of a
+// hello. A learner begins with a hello: any other message ends the connection, and so does a
+// hello that means another server.
 func (p *Peer) keepHello(e *Event) {
 	at := slices.IndexFunc(p.early, func(l earlyLink) bool { return l.id == e.Link })
 	if at < 0 || p.early[at].hello != nil {
@@ -369,9 +369,9 @@ func (p *Peer) keepHello(e *Event) {
 	p.early[at].hello = &Message{Kind: e.Message.Kind, Zxid: e.Message.Zxid, Leader: e.Message.Leader, Epoch: e.Message.Epoch, Hello: e.Message.Hello}
 }
 
-// Waiting returns the links of learners that wait for this server to lead. A caller
-// that discards the peer closes them: the next one does not know them, and the
-// learners would wait for their whole limit.
+// Waiting returns the links of learners that wait for this server to lead. A caller that
+// discards the peer must close them: the next peer does not know them, and the learners would
+// wait until their time limit.
 func (p *Peer) Waiting() []LinkID {
 	ids := make([]LinkID, 0, len(p.early))
 	for _, l := range p.early {
@@ -380,10 +380,10 @@ func (p *Peer) Waiting() []LinkID {
 	return ids
 }
 
-// earlyLinksMax bounds them.
+// earlyLinksMax bounds the number of early links.
 const earlyLinksMax = 1024
 
-// takeEarly lets the learners in that came before this server knew that it leads.
+// takeEarly lets in the learners that arrived before this server knew that it leads.
 func (p *Peer) takeEarly() {
 	early := p.early
 	p.early = nil
@@ -408,11 +408,10 @@ func (p *Peer) tick() {
 	}
 }
 
-// leave ends a role. Clients and links are disconnected at once; the next election
-// waits until the log is quiet, so that nothing of this role lands in it later
-// (zab-Z9, ZOOKEEPER-4712) and the vote counts what was logged (ZOOKEEPER-2845).
-// If the tree and the log do not agree any more, the server must be recovered from
-// disk and this peer thrown away (ZOOKEEPER-3642, 4882).
+// leave ends a role. Clients and links are disconnected at once. The next election waits until
+// the log is quiet, so that nothing of this role is logged later (zab-Z9, ZOOKEEPER-4712) and
+// the vote counts what was logged (ZOOKEEPER-2845). If the tree and the log no longer agree,
+// the server must be recovered from disk and this peer discarded (ZOOKEEPER-3642, 4882).
 func (p *Peer) leave(reason Reason) {
 	if p.state == Looking {
 		return
@@ -439,8 +438,8 @@ func (p *Peer) leave(reason Reason) {
 	p.quiet()
 }
 
-// quiet says that an election may begin, once for each role that has ended: as
-// soon as the disk has nothing to do for it any more.
+// quiet emits EffectLook, which allows an election, once for each role that has ended: as soon
+// as the disk has nothing left to do for that role.
 func (p *Peer) quiet() {
 	if p.mayLook && p.Quiet() {
 		p.mayLook = false
@@ -448,14 +447,14 @@ func (p *Peer) quiet() {
 	}
 }
 
-// deliver gives a transaction to the tree (zab-Z6).
+// deliver hands a transaction to the tree (zab-Z6).
 func (p *Peer) deliver(r Record) {
 	invariant.Check(follows(p.delivered, r.Zxid), "zab: delivery out of order (zab-Z6)")
 	p.delivered = r.Zxid
 	p.emit(Effect{Kind: EffectDeliver, Record: r})
 }
 
-// check is what must hold between two steps.
+// check asserts what must hold between two steps.
 func (p *Peer) check() {
 	invariant.Check(p.accepted >= p.current, "zab: current epoch above the accepted one (zab-Z1)")
 	invariant.Check(p.history.last.Epoch() <= p.accepted, "zab: a record of an epoch that was never accepted (zab-Z1)")

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestMain lets this program be the servers that its tests start.
+// TestMain lets this binary act as the servers that its tests start.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && (os.Args[1] == floorServer || os.Args[1] == profileServer) {
 		main()
@@ -181,7 +181,8 @@ Duration: 4.02s, Total samples = 1.57s (39.07%)
 	}
 }
 
-// The go command builds its pprof first, on a fresh machine: that takes as long as it takes.
+// On a fresh machine the go command first builds its pprof, for which there is no time
+// limit.
 func TestAProfileIsTakenOfEachLoad(t *testing.T) {
 	dir := t.TempDir()
 	merged := filepath.Join(dir, "all")
@@ -228,8 +229,8 @@ func TestSamplesOfAMetricAreSummed(t *testing.T) {
 	}
 }
 
-// TestTableOfElections: memory of one candidate is that of the crowd less that of one
-// alone, and successors are told in leases.
+// TestTableOfElections: the memory of one candidate is the memory of the crowd minus that
+// of a single candidate, and times to a successor are shown in leases.
 func TestTableOfElections(t *testing.T) {
 	e := &electionCost{
 		Costs: []cost{
@@ -251,7 +252,7 @@ func TestTableOfElections(t *testing.T) {
 	}
 }
 
-// TestPartyIsUnderstood: what a process of candidates prints, and its end.
+// TestPartyIsUnderstood: the output of a process of candidates, and its end.
 func TestPartyIsUnderstood(t *testing.T) {
 	p, err := startParty([]string{"sh", "-c", "echo led a; echo; echo led b; read x; echo calm 3; read y; exit"})
 	if err != nil {
@@ -300,7 +301,7 @@ func TestTableBesideEtcd(t *testing.T) {
 	}
 }
 
-// Neither server has more slices than the other, or is the first more often.
+// Both servers have the same number of slices, and each is first equally often.
 func TestTurnsAreShared(t *testing.T) {
 	for block := range 2 {
 		first := 0

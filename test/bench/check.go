@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// checkCounts compares counts of this tree with those of a commit, and is an error if one
-// has grown.
+// checkCounts compares counts of this tree with those of a commit, and returns an error if
+// one has grown.
 func checkCounts(ctx context.Context, args []string) error {
 	o := check.Options{Progress: func(what string) { fmt.Fprintln(os.Stderr, what) }}
 	f := flag.NewFlagSet("bench check", flag.ExitOnError)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// An electionCost is the command line of a measurement of what elections cost, and
-// what it has found.
+// An electionCost is the command line of a measurement of the cost of elections, and its
+// results.
 type electionCost struct {
 	rivals     []rival
 	crowds     []crowd
@@ -30,30 +30,33 @@ type electionCost struct {
 	Successors []successor
 }
 
-// A cost is what a crowd has cost while nothing happened.
+// A cost is the cost of a crowd while nothing happens.
 type cost struct {
 	Store, Way string
 	Crowd      string
 	Lease      time.Duration
 	// Elected is how long it took until all elections were led.
 	Elected time.Duration
-	// Requests and Heartbeats are per second, PerLease requests of one candidate.
+	// Requests and Heartbeats are per second; PerLease is requests of one candidate per
+	// lease.
 	Requests, Heartbeats, PerLease float64
-	// CPU is of the candidates' process, in ms a second, StoreCPU the store's.
+	// CPU is the CPU time of the candidates' process in ms per second; StoreCPU is the
+	// store's.
 	CPU, StoreCPU float64
-	// Memory is what it has allocated, in bytes.
+	// Memory is what the process has allocated, in bytes.
 	Memory int64
 	Failed string `json:",omitempty"` // why there are no figures
 }
 
-// A successor is how long elections were without a leader whose process was killed.
+// A successor is the time for which elections had no leader after the leader's process was
+// killed.
 type successor struct {
 	Store, Way string
 	Lease      time.Duration
 	After      []time.Duration
 }
 
-// manyCandidates is from how many candidates on the long lease counts.
+// manyCandidates is the number of candidates from which the long lease is used.
 const manyCandidates = 1000
 
 func parseElections(args []string) (*electionCost, error) {
@@ -86,7 +89,7 @@ func parseElections(args []string) (*electionCost, error) {
 	return e, err
 }
 
-// chosenRivals are those of a list of stores, or stores with ways.
+// chosenRivals returns the rivals in a list of stores, or of stores with ways.
 func chosenRivals(only string) ([]rival, error) {
 	if only == "" {
 		return rivals, nil
@@ -147,7 +150,7 @@ func (e *electionCost) run(ctx context.Context) error {
 	return nil
 }
 
-// arena runs f on a fresh store.
+// arena runs f with a fresh store.
 func (e *electionCost) arena(ctx context.Context, r rival, f func(*arena) error) error {
 	dir, err := os.MkdirTemp("", "conclave-arena-")
 	if err != nil {
@@ -162,7 +165,7 @@ func (e *electionCost) arena(ctx context.Context, r rival, f func(*arena) error)
 	return f(a)
 }
 
-// crowd measures what candidates cost that lead and wait.
+// crowd measures the cost of candidates that lead or wait.
 func (e *electionCost) crowd(ctx context.Context, w workers, r rival, c crowd) (one cost, err error) {
 	lease, window := e.lease, e.window
 	if c.all() >= manyCandidates {
@@ -176,14 +179,14 @@ func (e *electionCost) crowd(ctx context.Context, w workers, r rival, c crowd) (
 			return err
 		}
 		defer p.end()
-		// All come at once: a store needs its time for them.
+		// All begin at once, and a store needs time for them.
 		within, cancel := context.WithTimeout(ctx, 2*time.Minute+lease)
 		defer cancel()
 		if err := p.awaitLed(within, c.elections); err != nil {
 			return err
 		}
 		one.Elected = time.Since(began)
-		if err := pauseFor(ctx, max(3*e.lease, lease)); err != nil { // those who wait have come, too
+		if err := pauseFor(ctx, max(3*e.lease, lease)); err != nil { // by then the waiting candidates are there, too
 			return err
 		}
 		if err := p.calmDown(within); err != nil {
@@ -196,7 +199,7 @@ func (e *electionCost) crowd(ctx context.Context, w workers, r rival, c crowd) (
 	})
 }
 
-// watch counts for a while.
+// watch counts for the length of window.
 func (one *cost) watch(ctx context.Context, a *arena, p *party, c crowd, window time.Duration) error {
 	type reading struct {
 		at         time.Time
@@ -234,7 +237,7 @@ func (one *cost) watch(ctx context.Context, a *arena, p *party, c crowd, window 
 	return nil
 }
 
-// kill kills the process of the leader, again and again, while another one waits.
+// kill repeatedly kills the leader's process while another candidate waits.
 func (e *electionCost) kill(ctx context.Context, w workers, r rival) (successor, error) {
 	s := successor{Store: r.store, Way: r.way, Lease: e.lease}
 	return s, e.arena(ctx, r, func(a *arena) error {
@@ -256,7 +259,7 @@ func (e *electionCost) kill(ctx context.Context, w workers, r rival) (successor,
 			if err != nil {
 				return err
 			}
-			// It waits by then, and the leader is anywhere between two renewals.
+			// By then it waits, and the leader is anywhere between two renewals.
 			if err := pauseFor(ctx, e.lease+rand.N(e.lease/2)+2*time.Second); err != nil {
 				next.end()
 				return err
@@ -276,7 +279,7 @@ func (e *electionCost) kill(ctx context.Context, w workers, r rival) (successor,
 	})
 }
 
-// pauseFor lets time pass: it is what is measured.
+// pauseFor lets time pass, because time is what is measured.
 func pauseFor(ctx context.Context, lasts time.Duration) error {
 	select {
 	case <-time.After(lasts):
@@ -286,7 +289,7 @@ func pauseFor(ctx context.Context, lasts time.Duration) error {
 	}
 }
 
-// text is the tables.
+// text returns the tables.
 func (e *electionCost) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\ncrowd: candidates of each election x elections / clients of the store, all in one process\n\n", machine())
@@ -300,7 +303,7 @@ func (e *electionCost) text() string {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%.0f\t%.1f\t%.2f\t%.1f\t%.2f\t%.1f\t%.1f\t%s\t%.1f\t\n", c.Store, libraries[c.Way], c.Crowd, c.Lease.Seconds(),
 			c.Requests, c.PerLease, c.Heartbeats, c.CPU, c.StoreCPU, float64(c.Memory)/(1<<20), e.each(&c), c.Elected.Seconds())
 	}
-	_ = w.Flush() // into a builder
+	_ = w.Flush() // a builder does not fail
 	fmt.Fprintf(&b, "\nfrom the kill of a leader's process to its successor, in leases\n\n")
 	w = tabwriter.NewWriter(&b, 0, 0, 3, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "store\tlibrary\tlease s\tmedian\tshortest\tlongest\t")
@@ -314,7 +317,8 @@ func (e *electionCost) text() string {
 	return b.String()
 }
 
-// each is the memory of one candidate more: of a crowd, less that of one alone.
+// each returns the memory of one additional candidate: the crowd's, minus a single
+// candidate's.
 func (e *electionCost) each(c *cost) string {
 	for _, alone := range e.Costs {
 		crowd, err := parseCrowd(c.Crowd)

@@ -27,21 +27,21 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// workerModule is where the worker is, from the top of the tree.
+// workerModule is the directory of the worker, relative to the top of the tree.
 const workerModule = "test/bench/worker"
 
-// A party is a process full of candidates, a worker that campaigns.
+// A party is a worker process in which many candidates campaign.
 type party struct {
 	pid   int
 	input io.WriteCloser
 	end   func()
 
 	mu      sync.Mutex
-	led     map[string]bool // elections
-	ledAt   time.Time       // the last one
+	led     map[string]bool // names of the elections that it has led
+	ledAt   time.Time       // time of the last leadership
 	calm    int             // answers to calmDown
 	changed chan struct{}
-	over    bool // it prints nothing any more
+	over    bool // it will print nothing more
 }
 
 // startParty starts a worker.
@@ -71,7 +71,7 @@ func startParty(line []string) (*party, error) {
 	return p, nil
 }
 
-// note takes a line that it has printed, and whether that was the last one.
+// note handles a line that the process has printed, or its end.
 func (p *party) note(line string, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *party) note(line string, last bool) {
 	p.changed = make(chan struct{})
 }
 
-// await returns when what it has printed is enough.
+// await returns when enough, called after each line, returns true.
 func (p *party) await(ctx context.Context, what string, enough func() bool) error {
 	for {
 		p.mu.Lock()
@@ -106,12 +106,12 @@ func (p *party) await(ctx context.Context, what string, enough func() bool) erro
 	}
 }
 
-// awaitLed returns when so many elections have been led by it.
+// awaitLed returns when the party has led this many elections.
 func (p *party) awaitLed(ctx context.Context, elections int) error {
 	return p.await(ctx, "all elections are led", func() bool { return len(p.led) >= elections })
 }
 
-// calmDown has it collect its garbage.
+// calmDown makes the process collect its garbage.
 func (p *party) calmDown(ctx context.Context) error {
 	before := p.calm
 	if _, err := io.WriteString(p.input, "\n"); err != nil {
@@ -120,8 +120,8 @@ func (p *party) calmDown(ctx context.Context) error {
 	return p.await(ctx, "its garbage is collected", func() bool { return p.calm > before })
 }
 
-// cpu is its CPU time so far, to the nanosecond: one candidate takes less than a tick
-// of what CPUOf reads. Of threads that have ended it is left out.
+// cpu returns the process's CPU time so far, in nanoseconds: one candidate takes less than
+// the tick in which CPUOf counts. Threads that have ended are left out.
 func (p *party) cpu() (sum time.Duration, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.pid))
 	if err == nil && len(threads) == 0 {
@@ -130,7 +130,7 @@ func (p *party) cpu() (sum time.Duration, err error) {
 	for _, thread := range threads {
 		text, err := os.ReadFile(thread)
 		if err != nil {
-			continue // it has ended
+			continue // the thread has ended
 		}
 		var ran int64
 		if _, err := fmt.Sscan(string(text), &ran); err != nil {
@@ -141,7 +141,7 @@ func (p *party) cpu() (sum time.Duration, err error) {
 	return sum, err
 }
 
-// memory is the memory that it has of the kernel for itself, in bytes.
+// memory returns the process's own (anonymous) resident memory, in bytes.
 func (p *party) memory() (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
 	if err != nil {
@@ -156,10 +156,10 @@ func (p *party) memory() (int64, error) {
 	return kib << 10, err
 }
 
-// A crowd is how many candidates a measurement has.
+// A crowd is the number of candidates in a measurement.
 type crowd struct{ candidates, elections, clients int }
 
-// parseCrowd reads "100x1/100": candidates of each election, elections, clients.
+// parseCrowd parses "100x1/100": candidates of each election, elections, clients.
 func parseCrowd(text string) (c crowd, err error) {
 	if _, err := fmt.Sscanf(text, "%dx%d/%d", &c.candidates, &c.elections, &c.clients); err != nil || c.String() != text ||
 		min(c.candidates, c.elections, c.clients) < 1 {
@@ -175,7 +175,7 @@ func (c crowd) all() int { return c.candidates * c.elections }
 // A rival is a library on a store.
 type rival struct{ store, way string }
 
-// rivals are all that are measured. The way "conclave" is our SDK.
+// rivals are all measured combinations. The way "conclave" is our SDK.
 var rivals = []rival{
 	{"etcd", "conclave"}, {"etcd", "etcd"},
 	{"consul", "conclave"}, {"consul", "consul"},
@@ -185,14 +185,14 @@ var rivals = []rival{
 	{"redis", "conclave"}, {"postgres", "conclave"}, {"nats", "conclave"},
 }
 
-// libraries are what the ways are called in the table.
+// libraries are the names of the ways in the table.
 var libraries = map[string]string{"conclave": "Conclave's SDK", "etcd": "clientv3/concurrency", "consul": "api.Lock, as consul lock",
 	"curator": "Curator's LeaderLatch", "client-go": "client-go leaderelection"}
 
-// workers are the command lines of the workers, to which arguments are added.
+// workers are the command lines of the workers, to which arguments are appended.
 type workers struct{ goWorker, java []string }
 
-// buildWorkers builds them in a directory.
+// buildWorkers builds the workers in a directory.
 func buildWorkers(ctx context.Context, dir string, java bool) (w workers, err error) {
 	root, err := servers.Root()
 	if err != nil {
@@ -227,7 +227,7 @@ func buildWorkers(ctx context.Context, dir string, java bool) (w workers, err er
 	return w, nil
 }
 
-// line is the command line of a rival's candidates.
+// line returns the command line for a rival's candidates.
 func (w workers) line(r rival, url string, c crowd, lease time.Duration, id string) []string {
 	if r.way == "curator" {
 		return append(append([]string{}, w.java...), strings.TrimPrefix(url, "zookeeper://"), fmt.Sprint(c.elections), fmt.Sprint(c.candidates),
@@ -237,14 +237,14 @@ func (w workers) line(r rival, url string, c crowd, lease time.Duration, id stri
 		"-candidates", fmt.Sprint(c.candidates), "-clients", fmt.Sprint(c.clients), "-lease", lease.String(), "-id", id)
 }
 
-// An arena is a store that runs, with what counts its requests.
+// An arena is a running store, together with what counts its requests.
 type arena struct {
 	*stores.Server
 	url string
-	tap *tap.Tap // nil where the store counts
+	tap *tap.Tap // nil if the store itself counts
 }
 
-// protocols are of the stores whose requests are counted on their way.
+// protocols are the protocols of the stores whose requests a tap counts.
 var protocols = map[string]tap.Protocol{"consul": tap.HTTP, "conclave": tap.ZooKeeper, "zookeeper": tap.ZooKeeper, "redis": tap.Redis,
 	"postgres": tap.Postgres, "nats": tap.NATS}
 
@@ -272,13 +272,13 @@ func (a *arena) close() {
 	a.Stop()
 }
 
-// counted are requests and heartbeats so far.
+// counted is the number of requests and heartbeats so far.
 type counted struct{ requests, heartbeats int64 }
 
-// counted asks the tap, or the store. etcd counts all messages that its servers
-// receive, those on streams too, where a keep-alive of a lease is one; and the end of
-// each stream, which is none. The API server counts its requests for Leases, its own
-// among them, and a watch when it has ended.
+// counted asks the tap or the store. etcd counts all messages that its servers receive,
+// including those on streams, where a keep-alive of a lease is one message, and also the
+// end of each stream, which is no request. The API server counts its requests for Leases,
+// including its own, and counts a watch when it has ended.
 func (a *arena) counted(ctx context.Context) (c counted, err error) {
 	if a.tap != nil {
 		c.requests, c.heartbeats, err = a.tap.Counts()
@@ -318,11 +318,11 @@ func (a *arena) counted(ctx context.Context) (c counted, err error) {
 
 var sample = regexp.MustCompile(`^(\w+)\{(.*)\} (\S+)`)
 
-// sumOf adds the samples of a metric up that have a label.
+// sumOf adds up the samples of a metric that have a label.
 func sumOf(text, name, label string) (sum int64) {
 	for line := range strings.Lines(text) {
 		if m := sample.FindStringSubmatch(line); m != nil && m[1] == name && strings.Contains(m[2], label) {
-			value, _ := strconv.ParseFloat(m[3], 64) // a store's own text
+			value, _ := strconv.ParseFloat(m[3], 64) // printed by the store itself
 			sum += int64(value)
 		}
 	}

@@ -23,7 +23,7 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// A besideEtcd is the command line of a comparison with etcd, and what it has found.
+// A besideEtcd is the command line of a comparison with etcd, and its results.
 type besideEtcd struct {
 	size        int
 	works       []string
@@ -32,11 +32,11 @@ type besideEtcd struct {
 	inFlight    int
 	asJSON      bool
 
-	// Found are figures by kind, work and figure, one of each repetition.
+	// Found are values by kind, work and figure, one for each repetition.
 	Found map[string]map[string]map[string][]float64
 }
 
-// etcdWorks are what both are given to do, and what that is for each.
+// etcdWorks are the works for both stores, with their description for each.
 var etcdWorks = []struct{ name, etcd, conclave string }{
 	{"get", "range, serializable", "getData"},
 	{"get-latest", "range, linearizable", "sync and getData, sent together"},
@@ -47,7 +47,7 @@ var etcdWorks = []struct{ name, etcd, conclave string }{
 	{"watch", "put, 100 watches told", "setData, 100 persistent watches told"},
 }
 
-// watchConnections have a watch each.
+// watchConnections is the number of connections, with one watch each.
 const watchConnections = 100
 
 const (
@@ -116,7 +116,7 @@ func (e *besideEtcd) run(ctx context.Context) error {
 	return nil
 }
 
-// on runs f on fresh servers.
+// on runs f with fresh servers.
 func (e *besideEtcd) on(ctx context.Context, kind string, f func(url string, cpu func() (time.Duration, error)) error) error {
 	if kind == kindConclave {
 		return program{servers.Conclave()}.target(ctx, &plan{size: e.size}, func(on target) error {
@@ -140,7 +140,7 @@ func (e *besideEtcd) on(ctx context.Context, kind string, f func(url string, cpu
 	return f(s.URL, s.CPU)
 }
 
-// measure fills the store, and puts each work on it.
+// measure fills the store and runs each work on it.
 func (e *besideEtcd) measure(ctx context.Context, worker, kind, url string, cpu func() (time.Duration, error)) error {
 	if out, err := exec.CommandContext(ctx, worker, "load", "-url", url, "-work", "fill").CombinedOutput(); err != nil {
 		return fmt.Errorf("fill: %w\n%s", err, out)
@@ -157,7 +157,7 @@ func (e *besideEtcd) measure(ctx context.Context, worker, kind, url string, cpu 
 	return nil
 }
 
-// work lets a worker work, and reads the CPU time of the servers before and after.
+// work runs one work in a worker, and reads the CPU time of the servers before and after.
 func (e *besideEtcd) work(worker, kind, work string, args []string, cpu func() (time.Duration, error)) error {
 	command := exec.Command(worker, args...)
 	command.Stderr = os.Stderr
@@ -198,7 +198,7 @@ func (e *besideEtcd) work(worker, kind, work string, args []string, cpu func() (
 	return nil
 }
 
-// add keeps the figures of a repetition.
+// add adds the figures of a repetition.
 func (e *besideEtcd) add(kind, work string, figures map[string]float64) {
 	found := e.Found[kind]
 	if found[work] == nil {
@@ -209,7 +209,7 @@ func (e *besideEtcd) add(kind, work string, figures map[string]float64) {
 	}
 }
 
-// text is the table: medians, and etcd's in multiples of ours.
+// text returns the table: medians, and etcd's in multiples of ours.
 func (e *besideEtcd) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%d server(s), 8 connections, %d operations in flight on each, 100 bytes; watch: 100 connections, one operation at a time\n\n",
@@ -229,6 +229,6 @@ func (e *besideEtcd) text() string {
 		}
 		fmt.Fprintln(w)
 	}
-	_ = w.Flush() // into a builder
+	_ = w.Flush() // a builder does not fail
 	return b.String()
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-// A failover is the command line of a measurement of leaders that fail, and
-// what it has seen.
+// A failover is the command line of a measurement of failing leaders, and its results.
 type failover struct {
 	kinds      []servers.Kind
 	rounds     int
@@ -26,7 +25,7 @@ type failover struct {
 	config     []string
 	onlyKilled bool
 
-	gaps map[string][]time.Duration // by kind and way to fail
+	gaps map[string][]time.Duration // by kind and way of failing
 }
 
 // The ways in which a leader fails.
@@ -36,12 +35,12 @@ const (
 )
 
 const (
-	// killedGoal is the largest median gap after a kill that the project has set
-	// itself, and stoppedSlack what may come on top of the bound for silence.
+	// killedGoal is the largest median gap after a kill that the project aims at, and
+	// stoppedSlack is allowed on top of the time limit for silence.
 	killedGoal   = 60 * time.Millisecond
 	stoppedSlack = 100 * time.Millisecond
 
-	// calm is how many writes must pass between two failures.
+	// calm is how many writes must succeed between two failures.
 	calm = 200
 )
 
@@ -68,7 +67,7 @@ func parseFailover(args []string) (*failover, error) {
 	return f, err
 }
 
-// silence is how long a leader may say nothing.
+// silence returns how long a leader may be silent.
 func (f *failover) silence() time.Duration { return f.tickTime * time.Duration(f.syncLimit) }
 
 func (f *failover) run(ctx context.Context) error {
@@ -81,8 +80,8 @@ func (f *failover) run(ctx context.Context) error {
 	return nil
 }
 
-// measure lets the leader of an ensemble of three fail again and again, while
-// one client that knows all three writes without pause.
+// measure lets the leader of an ensemble of three fail repeatedly, while one client that
+// knows all three servers writes without pause.
 func (f *failover) measure(ctx context.Context, k servers.Kind) error {
 	e, err := servers.NewEnsemble(ctx, servers.EnsembleOptions{Kinds: []servers.Kind{k, k, k},
 		Config: append([]string{fmt.Sprintf("tickTime=%d", f.tickTime.Milliseconds()), fmt.Sprintf("syncLimit=%d", f.syncLimit)}, f.config...)})
@@ -93,9 +92,9 @@ func (f *failover) measure(ctx context.Context, k servers.Kind) error {
 	if err := e.Start(ctx); err != nil {
 		return err
 	}
-	// The session must outlive a stopped leader. A client that is attached to it
-	// notices only after two thirds of its timeout: see Avoid in round. Nor is it
-	// to wait long for a stopped server that it tries: its port still accepts.
+	// The session must outlive a stopped leader. A client that is attached to it notices
+	// only after two thirds of its timeout: see Avoid in round. Also, it must not wait long
+	// when it tries a stopped server, whose port still accepts connections.
 	l, err := workload.Start(ctx, workload.Options{Servers: e.Addrs(), Writers: 1, Kept: 1000,
 		SessionTimeout: 8 * f.silence(), ConnectTimeout: 50 * time.Millisecond})
 	if err != nil {
@@ -126,7 +125,7 @@ func (f *failover) measure(ctx context.Context, k servers.Kind) error {
 	return nil
 }
 
-// round lets the leader fail once, and returns the longest gap.
+// round lets the leader fail once, and returns the longest gap between writes.
 func (f *failover) round(ctx context.Context, e *servers.Ensemble, l *workload.Load, way string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -162,7 +161,7 @@ func (f *failover) round(ctx context.Context, e *servers.Ensemble, l *workload.L
 
 func ms(d time.Duration) float64 { return micros(d) / 1000 }
 
-// text is the table.
+// text returns the table.
 func (f *failover) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nensemble of 3, one client, one write at a time; gap between two acknowledged writes, ms, %d rounds;\n", machine(), f.rounds)
@@ -184,7 +183,7 @@ func (f *failover) text() string {
 	return b.String()
 }
 
-// goal reports whether Conclave is as quick as it should be.
+// goal returns a remark whether Conclave is as fast as it should be.
 func (f *failover) goal(k servers.Kind, way string, median time.Duration) string {
 	if k != servers.Conclave() {
 		return ""

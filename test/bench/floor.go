@@ -20,14 +20,14 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// floorServer is the command as which this program starts itself to be a floor.
+// floorServer is the command with which this program starts itself as a floor server.
 const floorServer = "floor-server"
 
-// floorLogMiB is the space of a floor's log, which is taken before it serves.
+// floorLogMiB is the size of a floor's log, which is allocated before it serves.
 const floorLogMiB = 4 << 10
 
-// parseFloor reads the command line of a comparison with the floor. With an ensemble
-// the load is on the leader: the floor's peers serve no clients.
+// parseFloor parses the command line of a comparison with the floor. In an ensemble, the
+// load is on the leader: the floor's peers serve no clients.
 func parseFloor(args []string) (*plan, error) {
 	p := &plan{atLeader: true}
 	f := flag.NewFlagSet("bench floor", flag.ExitOnError)
@@ -42,7 +42,7 @@ func parseFloor(args []string) (*plan, error) {
 	return p, nil
 }
 
-// A leastServer is the subject that package floor has, in processes of its own.
+// A leastServer is the subject of package floor, in separate processes.
 type leastServer struct{ logMiB int }
 
 func (leastServer) Name() string { return "floor" }
@@ -83,7 +83,7 @@ func (l leastServer) target(_ context.Context, p *plan, f func(target) error) er
 	return f(on)
 }
 
-// cpuOf is the CPU time of processes so far.
+// cpuOf returns the CPU time of processes so far.
 func cpuOf(pids ...int) (sum time.Duration, err error) {
 	for _, pid := range pids {
 		cpu, err := servers.CPUOf(pid)
@@ -95,8 +95,8 @@ func cpuOf(pids ...int) (sum time.Duration, err error) {
 	return sum, nil
 }
 
-// startFloor starts this program as a server of the floor, and returns when it can be
-// connected to.
+// startFloor starts this program as a floor server, and returns when it accepts
+// connections.
 func startFloor(args []string) (pid int, addr string, end func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -119,7 +119,7 @@ func startFloor(args []string) (pid int, addr string, end func(), err error) {
 	return command.Process.Pid, strings.TrimSpace(line), end, nil
 }
 
-// serveFloor is the floor's process: it prints its address and serves until it is killed.
+// serveFloor runs the floor's process: it prints its address and serves until it is killed.
 func serveFloor(args []string) error {
 	f := flag.NewFlagSet(floorServer, flag.ExitOnError)
 	name := f.String("log", "", "the file of its log")

@@ -20,7 +20,7 @@ import (
 type plan struct {
 	subjects    []subject
 	parts       []string
-	size        int // servers of an ensemble; 1 is a standalone one
+	size        int // number of servers; 1 is a standalone server
 	repetitions int
 	duration    time.Duration
 	warmUp      time.Duration
@@ -32,9 +32,9 @@ type plan struct {
 	config      []string
 	json        bool
 	secure      bool                  // clients speak TLS
-	tls         *servers.Certificates // while it is measured
+	tls         *servers.Certificates // set during the measurement
 	goals       map[string]bound
-	atLeader    bool // the load is on an ensemble's leader alone
+	atLeader    bool // the load is only on an ensemble's leader
 }
 
 const usage = `usage: bench compare [flags]
@@ -53,7 +53,7 @@ SDK and the libraries of others; the same work on etcd; counts of this tree with
 those of a commit; where a server's time goes; how it bears size; and what lines
 of zoo.cfg cost; -h shows the flags of each`
 
-// commands are what can be measured.
+// commands are the available measurements.
 var commands = map[string]func(ctx context.Context, args []string) error{
 	"compare": func(ctx context.Context, args []string) error {
 		p, err := parse(args)
@@ -107,7 +107,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, usage)
 		os.Exit(2)
 	}
-	os.Setenv("CGO_ENABLED", "0") // what is measured is built as packages are
+	os.Setenv("CGO_ENABLED", "0") // the measured program is built as for packages
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := command(ctx, os.Args[2:])
 	stop()
@@ -138,8 +138,8 @@ func parse(args []string) (*plan, error) {
 	return p, err
 }
 
-// parse reads the flags of every comparison; names are the parts that there are for
-// an ensemble of a size.
+// parse parses the flags of every comparison; names returns the parts that exist for an
+// ensemble of the given size.
 func (p *plan) parse(f *flag.FlagSet, args []string, names func(size int) []string) error {
 	chosen := f.String("parts", "", "what to measure, some of "+strings.Join(names(1), ",")+"; all if empty")
 	f.IntVar(&p.size, "size", 1, "servers of an ensemble; 1 is a standalone server")
@@ -172,7 +172,7 @@ func (p *plan) parse(f *flag.FlagSet, args []string, names func(size int) []stri
 	return nil
 }
 
-// named are the servers of a list of names.
+// named returns the servers in a list of names.
 func named(names string) ([]servers.Kind, error) {
 	var kinds []servers.Kind
 	for _, name := range strings.Split(names, ",") {
@@ -185,8 +185,8 @@ func named(names string) ([]servers.Kind, error) {
 	return kinds, nil
 }
 
-// compare measures each server in turn, again and again, and reports. The first of a
-// round is the last of the next: what grows or passes on the machine hits both alike.
+// compare measures each server in turn, repeatedly, and reports. The order is reversed in
+// every round, so a change of conditions on the machine affects both alike.
 func compare(ctx context.Context, p *plan) error {
 	for _, k := range p.subjects {
 		if err := k.Install(ctx); err != nil {

@@ -25,15 +25,15 @@ const (
 	untilServe = "start to serving ms"
 )
 
-// A part is one load that is measured while a server runs.
+// A part is one load that is measured on a running server.
 type part struct {
 	name     string
 	workload loadgen.Workload
 	alone    bool // one connection, one request at a time
 }
 
-// loads are in the order in which a server gets them: create last, for all others are measured
-// on the same tree.
+// loads are in the order in which a server gets them. create is last, so all others are
+// measured on the same tree.
 var loads = []part{
 	{name: "get", workload: loadgen.Get},
 	{name: "set", workload: loadgen.Set},
@@ -42,8 +42,8 @@ var loads = []part{
 	{name: "create", workload: loadgen.Create},
 }
 
-// partNames are what can be measured of an ensemble of that size: memory and the
-// time of a start are those of one server.
+// partNames returns the parts for an ensemble of the given size: memory and start time are
+// measured only for one server.
 func partNames(size int) []string {
 	var names []string
 	for _, l := range loads {
@@ -55,44 +55,44 @@ func partNames(size int) []string {
 	return names
 }
 
-// All servers get as many creates, not creates for as long: the more there are in a tree, the
-// more does it take to write it into a snapshot.
+// All servers get the same number of creates, not creates for the same time: the more
+// znodes are in a tree, the more a snapshot costs.
 const (
 	creates       = 200_000
 	warmUpCreates = 20_000
-	createsMax    = time.Minute // for slow servers
+	createsMax    = time.Minute // limit for slow servers
 )
 
-// loadZnodes is how many znodes are read and set.
+// loadZnodes is the number of znodes that are read and set.
 const loadZnodes = 10_000
 
-// quietFor is how long a server is left alone before its memory is read: a
-// snapshot may be on its way.
+// quietFor is how long a server is left alone before its memory is read: a snapshot may be
+// in progress.
 const quietFor = 5 * time.Second
 
-// measured is one repetition: figures by "part figure".
+// measured is the result of one repetition: values by "part figure".
 type measured map[string]float64
 
-// A subject is what is measured.
+// A subject is a kind of server that is measured.
 type subject interface {
 	Name() string
 
-	// Install brings what it needs.
+	// Install installs what it needs.
 	Install(ctx context.Context) error
 
-	// target runs f with a fresh server, or a fresh ensemble, and ends it.
+	// target runs f with a fresh server or ensemble, and stops it.
 	target(ctx context.Context, p *plan, f func(target) error) error
 
 	// server runs f with a fresh server, and stops it.
 	server(ctx context.Context, p *plan, f func(*servers.Server) error) error
 }
 
-// A target is what the loads are put on: one server, or an ensemble.
+// A target is what receives the loads: a server, or an ensemble.
 type target struct {
 	addrs []string
-	cpu   func() (time.Duration, error) // summed over the servers
+	cpu   func() (time.Duration, error) // the sum of all servers
 
-	// leader is the leader's part of cpu; nil where the loads are not on it alone.
+	// leader is the leader's share of cpu; nil if the loads are not only on the leader.
 	leader func() (time.Duration, error)
 }
 
@@ -112,10 +112,10 @@ func measure(ctx context.Context, p *plan, k subject) (measured, error) {
 	return m, nil
 }
 
-// A program is a subject that is started as its operators start it.
+// A program is a subject that is started in the way operators start it.
 type program struct{ servers.Kind }
 
-// programs are subjects of a list of names.
+// programs returns the subjects of a list of kinds.
 func programs(kinds []servers.Kind) []subject {
 	all := make([]subject, len(kinds))
 	for i, k := range kinds {
@@ -131,8 +131,8 @@ func (k program) target(ctx context.Context, p *plan, f func(target) error) erro
 	o := servers.EnsembleOptions{Kinds: slices.Repeat([]servers.Kind{k.Kind}, p.size), HeapMiB: p.heapMiB,
 		Config: append([]string{"tickTime=2000"}, p.config...), JavaFlags: []string{"-Dconclave.log.level=WARN"}}
 	return servers.WithEnsemble(ctx, o, func(e *servers.Ensemble, leader *servers.Member) error {
-		// Connections go to all servers in turn. The first, which is the only one of
-		// a client alone, is a follower, as for most clients in the field.
+		// Connections go to all servers in turn. The first one, which is the only one of a
+		// single client, is a follower, as for most clients in production.
 		on := target{cpu: e.CPU}
 		for _, m := range e.Members {
 			if m != leader {
@@ -169,7 +169,7 @@ func (p *plan) options(addrs ...string) loadgen.Options {
 	return o
 }
 
-// loads warms the server up and measures the chosen loads.
+// loads warms up the server and measures the chosen loads.
 func (p *plan) loads(ctx context.Context, on target, m measured) error {
 	if err := loadgen.Fill(ctx, p.options(on.addrs...)); err != nil {
 		return err
@@ -234,7 +234,7 @@ func (p *plan) load(ctx context.Context, on target, l part, m measured) error {
 	return nil
 }
 
-// used is CPU time so far.
+// used is the CPU time so far.
 type used struct{ all, leader time.Duration }
 
 func (t target) used() (u used, err error) {
@@ -249,7 +249,7 @@ func (t target) used() (u used, err error) {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// ownCPU is the CPU time of this process so far.
+// ownCPU returns the CPU time of this process so far.
 func ownCPU() time.Duration {
 	var u syscall.Rusage
 	// It cannot fail with these arguments.
@@ -257,8 +257,8 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// tree makes the large tree, reads the server's memory, kills it and waits
-// until it serves the last znode again.
+// tree creates the large tree, reads the server's memory, kills the server, and waits until
+// it serves the last znode again.
 func (p *plan) tree(ctx context.Context, s *servers.Server, m measured) error {
 	last, err := loadgen.Tree(ctx, p.options(s.Addr), p.znodes)
 	if err != nil {
@@ -288,7 +288,7 @@ func (p *plan) tree(ctx context.Context, s *servers.Server, m measured) error {
 		if err = loadgen.Answers(ctx, p.options(s.Addr), last); err == nil || time.Since(start) > 5*time.Minute || ctx.Err() != nil {
 			break
 		}
-		time.Sleep(5 * time.Millisecond) // until the server is ready, nothing tells
+		time.Sleep(5 * time.Millisecond) // poll: there is no notification when the server is ready
 	}
 	m["restart "+untilServe] = micros(time.Since(start)) / 1000
 	if bytes, err := s.RSS(); err == nil {

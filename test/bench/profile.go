@@ -30,8 +30,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// profileServer is the command as which this program starts itself to be a server that
-// tells where its time goes.
+// profileServer is the command with which this program starts itself as a server that can
+// profile itself.
 const profileServer = "profile-server"
 
 // profileLoads prints where a server's CPU time goes under each load, by step.
@@ -102,8 +102,8 @@ func profileLoads(ctx context.Context, args []string) error {
 	return nil
 }
 
-// mergeProfiles writes the profiles of a directory into one file. They are what the compiler
-// takes for go build -pgo.
+// mergeProfiles merges the profiles of a directory into one file, which the compiler can
+// use with go build -pgo.
 func mergeProfiles(ctx context.Context, dir, file string) error {
 	profiles, err := filepath.Glob(filepath.Join(dir, "*.pprof"))
 	if err != nil {
@@ -116,7 +116,8 @@ func mergeProfiles(ctx context.Context, dir, file string) error {
 	return nil
 }
 
-// profileLoad profiles servers, of which the first has the load, and returns a column for each.
+// profileLoad profiles servers, of which the first one has the load, and returns a column
+// for each.
 func profileLoad(ctx context.Context, servers []*profiled, o loadgen.Options, keep string) ([]column, error) {
 	names := []string{string(o.Workload)}
 	if len(servers) > 1 {
@@ -141,8 +142,8 @@ func profileLoad(ctx context.Context, servers []*profiled, o loadgen.Options, ke
 	return columns, nil
 }
 
-// profileStart kills the server of one and profiles the start of the next on its directory; an
-// operation of this column is a znode.
+// profileStart kills the server and profiles the start of the next one on its directory.
+// The operations in this column are znodes.
 func profileStart(ctx context.Context, s *profiled, dir, keep string) (c column, err error) {
 	znodes, err := s.ask("znodes")
 	if err != nil {
@@ -171,14 +172,14 @@ func profileStart(ctx context.Context, s *profiled, dir, keep string) (c column,
 	}
 }
 
-// A column is where the time of a load went.
+// A column shows where the CPU time of a load was spent.
 type column struct {
 	name       string
 	steps      map[string]time.Duration
 	operations int64
 }
 
-// stepsText is the table, the most expensive of the first load on top.
+// stepsText returns the table; the most expensive steps of the first load come first.
 func stepsText(columns []column) string {
 	var b strings.Builder
 	names := append(stepNames(), otherStep)
@@ -212,8 +213,8 @@ func stepsText(columns []column) string {
 	return b.String()
 }
 
-// A profiled is a server in a process of its own, which is told on its standard input
-// when to profile and answers each line with one.
+// A profiled is a server in a separate process. Lines on its standard input tell it when to
+// profile, and it answers each with a line.
 type profiled struct {
 	addr  string
 	stdin io.Writer
@@ -221,8 +222,8 @@ type profiled struct {
 	end   func()
 }
 
-// startProfiled starts servers, and returns the one that serves alone, or the one that leads and
-// another one.
+// startProfiled starts servers, and returns the standalone one, or the leader and one
+// follower.
 func startProfiled(ctx context.Context, dir string, size int) (some []*profiled, end func(), err error) {
 	var all []*profiled
 	end = func() {
@@ -253,7 +254,8 @@ func startProfiled(ctx context.Context, dir string, size int) (some []*profiled,
 	return nil, nil, err
 }
 
-// loopbackMembers are the lines of an ensemble on ports that are free; none for a server alone.
+// loopbackMembers returns the server lines of an ensemble on free ports; none for a
+// standalone server.
 func loopbackMembers(size int) (string, error) {
 	var lines strings.Builder
 	for id := 1; id <= size && size > 1; id++ {
@@ -263,7 +265,7 @@ func loopbackMembers(size int) (string, error) {
 			if err != nil {
 				return "", err
 			}
-			defer l.Close() // after all ports were taken
+			defer l.Close() // only after all ports were chosen
 			ports[i] = l.Addr().(*net.TCPAddr).Port
 		}
 		fmt.Fprintf(&lines, "server.%d=127.0.0.1:%d:%d\n", id, ports[0], ports[1])
@@ -271,7 +273,7 @@ func loopbackMembers(size int) (string, error) {
 	return lines.String(), nil
 }
 
-// startOneProfiled starts a server, which profiles itself from the first on if a file is given.
+// startOneProfiled starts a server. If a file is given, it profiles itself from the start.
 func startOneProfiled(dataDir string, id int, members, file string) (*profiled, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -297,7 +299,7 @@ func startOneProfiled(dataDir string, id int, members, file string) (*profiled, 
 	return s, nil
 }
 
-// ask sends a line and waits for its answer, which is what follows "ok".
+// ask sends a line and waits for its answer, and returns what follows "ok".
 func (s *profiled) ask(line string) (string, error) {
 	if _, err := fmt.Fprintln(s.stdin, line); err != nil {
 		return "", err
@@ -313,7 +315,8 @@ func (s *profiled) ask(line string) (string, error) {
 	return "", fmt.Errorf("bench: the server answers %q to %q", answer, line)
 }
 
-// stop ends a profile, which is in a file, and says where the time of so many operations went.
+// stop ends a profile, which is written to a file, and returns where the CPU time of the
+// operations was spent.
 func (s *profiled) stop(ctx context.Context, name, file string, operations int64) (column, error) {
 	if _, err := s.ask("stop"); err != nil {
 		return column{}, err
@@ -325,7 +328,8 @@ func (s *profiled) stop(ctx context.Context, name, file string, operations int64
 	return column{name, bySteps(string(traces)), operations}, nil
 }
 
-// serveProfiled is the server's process: what conclave serve has beside its ports for operators.
+// serveProfiled runs the server's process: like conclave serve, without the ports for
+// operators.
 func serveProfiled(ctx context.Context, args []string) error {
 	if len(args) != 4 {
 		return fmt.Errorf("bench: %s takes a directory, a number, the lines of an ensemble and a file for a profile of its start", profileServer)
@@ -370,15 +374,15 @@ func serveProfiled(ctx context.Context, args []string) error {
 	return <-ended
 }
 
-// profileAs begins a profile or ends it, reports whether the server leads or serves alone, or
-// says how many znodes it has.
+// profileAs begins or ends a profile, reports whether the server leads or is standalone, or
+// returns its number of znodes.
 func profileAs(s *server.Server, line string) (answer string, err error) {
 	name, begins := strings.CutPrefix(line, "start ")
 	switch {
 	case begins:
 		return "", startProfile(name)
 	case line == "stop":
-		pprof.StopCPUProfile() // which writes the file
+		pprof.StopCPUProfile() // this writes the file
 		return "", nil
 	case line == "znodes":
 		return strconv.Itoa(s.Status().Znodes), nil

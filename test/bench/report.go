@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/test/bench/middle"
 )
 
-// A report collects what was measured, by server.
+// A report collects measurements by server.
 type report struct {
 	Machine string                `json:"machine"`
 	Load    string                `json:"load"`
@@ -66,7 +66,7 @@ func newReport(p *plan) *report {
 
 func (r *report) add(server string, m measured) { r.Samples[server] = append(r.Samples[server], m) }
 
-// median of a figure of a server; false if it was not measured.
+// median returns the median of a server's figure; false if it was not measured.
 func (r *report) median(server, figure string) (float64, bool) {
 	var values []float64
 	for _, m := range r.Samples[server] {
@@ -80,14 +80,14 @@ func (r *report) median(server, figure string) (float64, bool) {
 	return middle.Of(values), true
 }
 
-// A bound is what a ratio must be: at most a limit, or at least.
+// A bound is a limit of a ratio, from above or from below.
 type bound struct {
 	limit   float64
 	atLeast bool
 }
 
-// goals are the ratios to Apache ZooKeeper that the project has set itself: for one server,
-// and for an ensemble of three.
+// goals are the ratios to Apache ZooKeeper that the project aims at: for one server, and
+// for an ensemble of three.
 var (
 	goals = map[string]bound{
 		"get " + serverCPU: atMost(0.05), "set " + serverCPU: atMost(0.15), "create " + serverCPU: atMost(0.15), "mix " + serverCPU: atMost(0.12),
@@ -104,7 +104,7 @@ var (
 func atMost(limit float64) bound  { return bound{limit: limit} }
 func atLeast(limit float64) bound { return bound{limit: limit, atLeast: true} }
 
-// text is the table. A ratio is to the first server.
+// text returns the table. Ratios are to the first server.
 func (r *report) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n\n", r.Machine, r.Load)
@@ -164,7 +164,7 @@ func ratio(value, first float64) string {
 	return fmt.Sprintf("%.2f", value/first)
 }
 
-// goal reports whether a ratio is as it should be.
+// goal returns a remark whether a ratio meets its goal.
 func (r *report) goal(figure string, value, first float64) string {
 	g, ok := r.goals[figure]
 	if !ok || first == 0 {
@@ -180,7 +180,7 @@ func (r *report) goal(figure string, value, first float64) string {
 	return fmt.Sprintf("%s %.3g MISSED", sign, g.limit)
 }
 
-// machine describes where the figures were taken.
+// machine describes the machine on which the figures were measured.
 func machine() string {
 	model := "unknown processor"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -198,7 +198,8 @@ func machine() string {
 	return fmt.Sprintf("%d x %s, %s, %s, load average %s", runtime.NumCPU(), model, runtime.Version(), java, loadAverage())
 }
 
-// loadAverage is what else the machine has done: over 1, 5 and 15 minutes.
+// loadAverage returns the machine's load averages, over 1, 5 and 15 minutes, which show
+// what else it has done.
 func loadAverage() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	fields := strings.Fields(string(text))

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// measureScale prints how a server bears size.
+// measureScale prints how a server copes with size.
 func measureScale(ctx context.Context, args []string) error {
 	started := time.Now()
 	o := scale.Options{Progress: func(what string) {

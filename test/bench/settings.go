@@ -20,18 +20,18 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// settingsBlocks is how many ratios of one load are printed the middle of.
+// settingsBlocks is the number of ratios per load whose median is printed.
 const settingsBlocks = 10
 
-// settings is what measuring lines of zoo.cfg needs.
+// settings is the command line of measuring lines of zoo.cfg.
 type settings struct {
 	plan
 	lines  []string
-	other  string // a binary for the server that has the lines; the same if empty
-	slices int    // of each server, in a block
+	other  string // binary of the server that has the lines; empty means the same binary
+	slices int    // number for each server, in a block
 }
 
-// A side is a server, and what one load has cost it.
+// A side is a server, and what one load has cost on it.
 type side struct {
 	server     *servers.Server
 	cpu        time.Duration
@@ -40,9 +40,9 @@ type side struct {
 
 func (s *side) micros() float64 { return micros(s.cpu) / float64(s.operations) }
 
-// compareSettings prints what lines of zoo.cfg cost, in CPU time for an operation. Two
-// servers run all the time, with the lines and without, and the load goes from one to the
-// other several times a second: what the machine does in between hits both.
+// compareSettings prints the cost of lines of zoo.cfg, in CPU time per operation. Two
+// servers run all the time, with and without the lines, and the load switches between them
+// several times a second, so a change of conditions on the machine affects both.
 func compareSettings(ctx context.Context, args []string) error {
 	s := &settings{}
 	f := flag.NewFlagSet("bench settings", flag.ExitOnError)
@@ -85,7 +85,7 @@ func (s *settings) run(ctx context.Context, loads []string) error {
 	return out.Flush()
 }
 
-// pair starts two servers, puts a load on them, and prints its line.
+// pair starts two servers, runs a load on them, and prints its line.
 func (s *settings) pair(ctx context.Context, load string, out io.Writer) error {
 	var sides [2]side
 	for i := range sides {
@@ -103,7 +103,7 @@ func (s *settings) pair(ctx context.Context, load string, out io.Writer) error {
 			return err
 		}
 	}
-	if err := s.block(ctx, &sides, load, 0); err != nil { // warm up
+	if err := s.block(ctx, &sides, load, 0); err != nil { // warm-up
 		return err
 	}
 	var all [2]side
@@ -124,11 +124,11 @@ func (s *settings) pair(ctx context.Context, load string, out io.Writer) error {
 	return nil
 }
 
-// turn is the server that has a slice of a block: of every two slices each server has one,
-// and each is the first of every other two.
+// turn returns the server for a slice of a block: in every two slices each server has one,
+// and the two take turns in being first.
 func turn(slice, block int) int { return (slice + slice/2 + block) % 2 }
 
-// block puts a load on the servers in turn.
+// block runs a load on the servers in turn.
 func (s *settings) block(ctx context.Context, sides *[2]side, load string, n int) error {
 	var before [2]time.Duration
 	for i := range sides {

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// A step is a part of a request's way, by names of functions of which one is on the stack.
+// A step is a part of the processing of a request, defined by functions of which one is on
+// the stack.
 type step struct {
 	name      string
 	functions []string
 }
 
-// steps are those that a sample may be of, in the order in which they are asked for: what
-// the collector does comes first, and snapshots, whatever they need; then what the runtime
-// does, wherever it is called, what is asked of the kernel, what is done for callers, and
-// last the callers.
+// steps are the possible steps of a sample, in the order in which they are tried: first the
+// garbage collector and snapshots, whatever they call; then the runtime, wherever it is
+// called, and the kernel; then work for callers, and last the callers.
 var steps = []step{
 	{"garbage collector", []string{"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart", "runtime.gcMark"}},
 	{"snapshots", []string{"internal/snap.", "tree.(*Scan)", "replicadisk.(*Snapshot)"}},
@@ -49,7 +49,7 @@ var steps = []step{
 	{"loop", []string{"internal/server."}},
 }
 
-// otherStep is what none of them is.
+// otherStep is the step of all remaining samples.
 const otherStep = "other"
 
 func stepNames() []string {
@@ -60,7 +60,7 @@ func stepNames() []string {
 	return names
 }
 
-// stepOf is the step of a stack.
+// stepOf returns the step of a stack.
 func stepOf(stack []string) string {
 	for _, s := range steps {
 		for _, frame := range stack {
@@ -74,8 +74,8 @@ func stepOf(stack []string) string {
 	return otherStep
 }
 
-// bySteps sums what "go tool pprof -traces" prints: stacks, the innermost function first,
-// after a line each.
+// bySteps adds up the output of "go tool pprof -traces": after each separator comes a
+// stack, with the innermost function first.
 //
 //	-----------+-------------------------------------------------------
 //	      10ms   runtime.futex

@@ -18,7 +18,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestNewestSearchOfTheLogIsShown, whichever is answered last, with what was committed while it was asked.
+// TestNewestSearchOfTheLogIsShown, whichever search is answered last, together with
+// transactions committed meanwhile.
 func TestNewestSearchOfTheLogIsShown(t *testing.T) {
 	e := develop(t)
 	e.do("create", "/slow", "x")
@@ -63,12 +64,12 @@ func TestNewestSearchOfTheLogIsShown(t *testing.T) {
 	ask("/slow")
 	answered("/slow")
 	e.do("set", "/slow", "y")
-	p.await(`rows().includes("/slow")`) // it is told live, before the answer of before it is read
+	p.await(`rows().includes("/slow")`) // it is shown live, before the earlier answer is read
 	release("/slow")
 	p.await(`rows() === "/slow /slow"`)
 }
 
-// TestEnterInAFieldDoesWhatIsAsked: the key was taken for the button that cancels.
+// TestEnterInAFieldDoesWhatIsAsked: the key used to be taken for the button that cancels.
 func TestEnterInAFieldDoesWhatIsAsked(t *testing.T) {
 	e := develop(t)
 	p := e.shown("#tree/", ".names li")
@@ -87,7 +88,8 @@ func TestEnterInAFieldDoesWhatIsAsked(t *testing.T) {
 	p.await(`!document.querySelector("#ask").open`)
 }
 
-// TestPathsAreTakenAsTheyAre: without the slash that they begin with, and with a name that looks like a query.
+// TestPathsAreTakenAsTheyAre: without the leading slash, and with a name that looks like a
+// query.
 func TestPathsAreTakenAsTheyAre(t *testing.T) {
 	e := develop(t)
 	e.do("create", "/app", "x")
@@ -101,7 +103,7 @@ func TestPathsAreTakenAsTheyAre(t *testing.T) {
 	p.await(`document.querySelector('input[aria-label="Path"]')?.value === "/?session=0x1" && document.querySelectorAll(".logrow").length === 1`)
 }
 
-// between is a proxy in front of a dashboard, as one with a login.
+// between is a proxy in front of a dashboard, like one with a login.
 type between struct {
 	*httptest.Server
 	answer atomic.Pointer[http.HandlerFunc] // nil: the dashboard answers
@@ -126,7 +128,8 @@ func (e *ensemble) between() *between {
 	return b
 }
 
-// TestPageComesBackWithItsServer: a proxy that has answered in its place ended the page's events for ever.
+// TestPageComesBackWithItsServer: when a proxy had answered in place of the server, the
+// page's events used to end for ever.
 func TestPageComesBackWithItsServer(t *testing.T) {
 	e := develop(t)
 	b := e.between()
@@ -150,11 +153,12 @@ func TestPageComesBackWithItsServer(t *testing.T) {
 		e.do("create", "-S", "/meanwhile-", "x")
 		b.answer.Store(nil)
 		p.said("#state", "live")
-		p.said(".logrow a", "/meanwhile-") // it is not left out
+		p.said(".logrow a", "/meanwhile-") // it is not missing
 	}
 }
 
-// TestDashboardNeedsNoStorage: a browser that keeps nothing for any page showed none.
+// TestDashboardNeedsNoStorage: in a browser that stores nothing for pages, the page used to
+// stay empty.
 func TestDashboardNeedsNoStorage(t *testing.T) {
 	e := develop(t)
 	p := openAt(t, "about:blank", "body")
@@ -165,7 +169,8 @@ func TestDashboardNeedsNoStorage(t *testing.T) {
 	p.await(`document.documentElement.lang === "zh-CN"`)
 }
 
-// TestKeysStayWhereTheyAre: each second took the focus off a link, and each election closed what was being read.
+// TestKeysStayWhereTheyAre: every second a link used to lose the focus, and each election
+// closed what was being read.
 func TestKeysStayWhereTheyAre(t *testing.T) {
 	e := develop(t)
 	load := e.command("bench", "get", "--duration", "1m", "--connections", "1", "--in-flight", "1")
@@ -204,7 +209,8 @@ func TestKeysStayWhereTheyAre(t *testing.T) {
 	}
 }
 
-// TestKeysAskTheLeaderThatWasMeant: the buttons of two elections are called alike, and the list changes below them.
+// TestKeysAskTheLeaderThatWasMeant: the buttons of two elections have the same names, and
+// the list changes under them.
 func TestKeysAskTheLeaderThatWasMeant(t *testing.T) {
 	e := develop(t)
 	e.candidate("billing/nightly", "alpha")
@@ -214,7 +220,7 @@ func TestKeysAskTheLeaderThatWasMeant(t *testing.T) {
 	p.said("td", "beta")
 	p.await(`document.querySelectorAll("td button").length === 2`)
 	p.run(chromedp.Evaluate(`document.querySelector("td button").focus(); null`, nil))
-	e.candidate("app", "gamma") // comes before them
+	e.candidate("app", "gamma") // sorted before them
 	p.said("td", "gamma")
 	p.run(chromedp.KeyEvent("\r"))
 	p.await(`document.querySelector("#ask").open`)
@@ -223,7 +229,8 @@ func TestKeysAskTheLeaderThatWasMeant(t *testing.T) {
 	}
 }
 
-// TestEditKeepsTheEndsOfLines: a field for text made \r\n into \n, in lines that nobody had touched.
+// TestEditKeepsTheEndsOfLines: a text field used to turn \r\n into \n, even in lines that
+// were not changed.
 func TestEditKeepsTheEndsOfLines(t *testing.T) {
 	e := develop(t)
 	e.do("create", "/windows", "one\r\ntwo\r\n")

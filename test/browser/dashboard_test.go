@@ -93,7 +93,7 @@ func (e *ensemble) fetch(path string) string {
 	return text
 }
 
-// port is that of the first server.
+// port returns the port of the first server.
 func (e *ensemble) port() string {
 	first, _, _ := strings.Cut(e.store, ",")
 	return first[strings.LastIndexByte(first, ':')+1:]
@@ -115,7 +115,7 @@ func (e *ensemble) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// candidate starts one that runs until the test ends.
+// candidate starts a candidate that runs until the test ends.
 func (e *ensemble) candidate(election, id string) {
 	e.t.Helper()
 	c := e.command("run", election, "--id", id, "--lease", "3s", "--forever", "--quiet", "--", "sleep", "1000")
@@ -143,7 +143,7 @@ func (p *page) said(selector, text string) {
 	p.await(fmt.Sprintf(`[...document.querySelectorAll(%q)].some((e) => e.textContent.includes(%q))`, selector, text))
 }
 
-// press clicks the button of that text within an element.
+// press clicks the button with a text within an element.
 func (p *page) press(within, text string) {
 	p.t.Helper()
 	p.await(fmt.Sprintf(`[...document.querySelectorAll(%q)].some((b) => b.textContent === %q)`, within+" button", text))
@@ -161,7 +161,7 @@ func TestNewLeaderIsSeen(t *testing.T) {
 	p.await(fmt.Sprintf(`document.querySelector('[data-role="leader"]') !== null && %s !== %q`, leads, before))
 	p.said(".server.down .role", "no answer")
 	p.said("#changes li", "is leader (was follower)")
-	// The votes that made it the leader.
+	// The votes by which it became the leader.
 	p.await(`[...document.querySelectorAll("#votes summary")].some((s) => s.textContent.includes("link lost: the leader is server"))`)
 	p.await(`[...document.querySelectorAll("#votes details")].every((d) => d.querySelectorAll("tbody tr").length >= 1)`)
 	e.do("dev", "start", number, "--port", e.port())
@@ -186,11 +186,11 @@ func TestLeadershipIsTransferred(t *testing.T) {
 	p.press("td", "Transfer")
 	p.press("#ask", "Transfer")
 	p.await(`!document.querySelector("#ask").open && document.querySelector("tr.leads td:nth-child(2)").textContent === "beta"`)
-	p.said("td", "transferred") // on a busy machine the lease of one of them may end, too
+	p.said("td", "transferred") // on a busy machine a lease may also expire
 	p.await(`document.querySelectorAll("svg.times rect.led").length >= 2 && document.querySelectorAll("svg.times rect.over").length === 0`)
 }
 
-// TestTreeIsChanged: a znode is made, changed and deleted, and the log tells of it as it happens.
+// TestTreeIsChanged: a znode is created, changed and deleted, and the log shows it live.
 func TestTreeIsChanged(t *testing.T) {
 	e := develop(t)
 	log := e.shown("#log", "table")
@@ -207,7 +207,7 @@ func TestTreeIsChanged(t *testing.T) {
 	e.do("set", "/app", "meanwhile")
 	p.press("#ask", "Edit")
 	p.expect("409 (Conflict)")
-	p.said("#ask-problem", "version") // somebody else was faster, and nothing is lost
+	p.said("#ask-problem", "version") // another client was faster, and nothing is lost
 	p.press("#ask", "Cancel")
 	if data := e.do("get", "/app"); data != "meanwhile" {
 		t.Errorf("data is %q", data)
@@ -227,7 +227,8 @@ func TestTreeIsChanged(t *testing.T) {
 	log.await(`[...document.querySelectorAll(".logrow td:nth-child(3)")].map((e) => e.textContent).reverse().join(" ") === "create2 setData setData delete"`)
 }
 
-// TestLargeDirectoryIsBrowsedInPages: the first page of CHILDREN znodes comes at once, and the page keeps little.
+// TestLargeDirectoryIsBrowsedInPages: the first page of CHILDREN znodes appears at once,
+// and the page keeps only a few.
 func TestLargeDirectoryIsBrowsedInPages(t *testing.T) {
 	e := develop(t)
 	children, err := strconv.Atoi(os.Getenv("CHILDREN"))
@@ -258,7 +259,8 @@ func TestLargeDirectoryIsBrowsedInPages(t *testing.T) {
 	}
 }
 
-// TestDashboardFitsEveryScreen, in both themes and languages. With SHOTS it keeps what it sees.
+// TestDashboardFitsEveryScreen, in both themes and languages. With SHOTS it stores
+// screenshots.
 func TestDashboardFitsEveryScreen(t *testing.T) {
 	e := develop(t)
 	for _, id := range []string{"alpha", "beta", "gamma"} {
@@ -295,12 +297,12 @@ func TestDashboardFitsEveryScreen(t *testing.T) {
 	}
 }
 
-// TestAPIIsAsItIsDescribed: the description is a valid one, and every answer is as it says, those to what is
-// wrong as well.
+// TestAPIIsAsItIsDescribed: the description is valid, and every answer matches it,
+// including answers to wrong requests.
 func TestAPIIsAsItIsDescribed(t *testing.T) {
 	e := develop(t)
 	e.candidate("billing/nightly", "alpha")
-	p := e.shown("#elections", "td") // the election is there, and soon its leader
+	p := e.shown("#elections", "td") // the election exists, and will soon have a leader
 	p.await(`document.querySelector("main").textContent.includes("alpha")`)
 	e.do("create", "/app", "x")
 	described, err := openapi3.NewLoader().LoadFromData([]byte(e.fetch("openapi.json")))

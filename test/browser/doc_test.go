@@ -2,7 +2,7 @@
 
 // Package browser drives the pages of the laboratory and of the dashboard in Chromium.
 //
-// It is a module of its own, so that no other build pays for the driver. `make browser` installs what
+// It is a separate module, so no other build needs the driver. `make browser` installs what
 // it needs, and runs it.
 package browser
 
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// withLaboratory builds conclave, serves the page, and ends it.
+// withLaboratory builds conclave, serves the page while run runs, and ends it.
 func withLaboratory(run func() int) (int, error) {
 	dir, err := os.MkdirTemp("", "browser-")
 	if err != nil {
@@ -48,7 +48,7 @@ func withLaboratory(run func() int) (int, error) {
 	}
 	defer os.RemoveAll(dir)
 	laboratory.conclave = filepath.Join(dir, "conclave")
-	build := exec.Command("go", "build", "-trimpath=false", "-o", laboratory.conclave, "./cmd/conclave") // it makes the machines of these sources
+	build := exec.Command("go", "build", "-trimpath=false", "-o", laboratory.conclave, "./cmd/conclave") // it builds the machines from these sources
 	build.Dir = "../.."
 	build.Env = append(os.Environ(), "GOWORK=")
 	if text, err := build.CombinedOutput(); err != nil {
@@ -81,11 +81,12 @@ type page struct {
 	context.Context
 	t      *testing.T
 	mu     sync.Mutex
-	faults []string // what the page has said in its console
-	wanted []string // parts of what it may say there
+	faults []string // what the page has written to its console
+	wanted []string // parts of messages that it may write there
 }
 
-// open opens a page of the laboratory. A test whose page writes an error into its console fails.
+// open opens a page of the laboratory. If the page writes an error to its console, the test
+// fails.
 func open(t *testing.T, hash string) *page {
 	t.Helper()
 	return openAt(t, laboratory.url+hash, ".node")
@@ -119,7 +120,7 @@ func openAt(t *testing.T, url, ready string) *page {
 	return p
 }
 
-// expect lets the page say something in its console.
+// expect permits the page to write a message to its console.
 func (p *page) expect(part string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -150,7 +151,7 @@ func (p *page) run(actions ...chromedp.Action) {
 	}
 }
 
-// eval returns what an expression is in the page.
+// eval evaluates an expression in the page.
 func eval[T any](p *page, expression string) T {
 	p.t.Helper()
 	var value T
@@ -166,19 +167,19 @@ func (p *page) await(expression string) {
 	}
 }
 
-// leaders returns who considers itself leader in the page.
+// leaders returns the servers that consider themselves leader in the page.
 func (p *page) leaders() string {
 	p.t.Helper()
 	return eval[string](p, `[...document.querySelectorAll(".node.leads")].map((n) => n.dataset.key).join(" ")`)
 }
 
-// fast lets time pass four times as fast as on the wall, without stops.
+// fast lets time pass four times as fast as real time, without stops.
 func (p *page) fast() {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(`document.querySelector("#speed").value = 2; document.querySelector("#stops").checked = false; null`, nil))
 }
 
-// replay returns how a run ends by the command.
+// replay returns how a run ends on the command line.
 func replay(t *testing.T, url string, untilS string) any {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), laboratory.conclave, "lab", "--replay", url, "--until", untilS, "--json").Output()

@@ -37,7 +37,7 @@ func TestLeaderIsKilledAndAnotherLeads(t *testing.T) {
 	}
 }
 
-// TestURLIsTheSameRunEverywhere: in two tabs, and by the command.
+// TestURLIsTheSameRunEverywhere: in two tabs, and on the command line.
 func TestURLIsTheSameRunEverywhere(t *testing.T) {
 	for _, hash := range []string{
 		"#alg=zab&servers=5&seed=9&do=2000:write:s1:a,2600:kill:s5,4000.25:part:s1.s2,6000:healall,7000:start:s5,8000:write:s2:b",
@@ -67,7 +67,7 @@ func TestURLIsTheSameRunEverywhere(t *testing.T) {
 	}
 }
 
-// TestScenarioStopsAtItsExplanations, and shows in the end what it says.
+// TestScenarioStopsAtItsExplanations, and at the end shows what it says.
 func TestScenarioStopsAtItsExplanations(t *testing.T) {
 	p := open(t, "#scenario=unfenced")
 	p.run(chromedp.Evaluate(`document.querySelector("#speed").value = 2; null`, nil), chromedp.Click("#play"))
@@ -105,7 +105,7 @@ func TestLineThroughTheSceneParts(t *testing.T) {
 	p.await(`document.querySelectorAll("#links .cut").length === 0`)
 }
 
-// TestMessageIsDropped: the next one on its way is chosen, and taken away.
+// TestMessageIsDropped: the next message on its way is selected and dropped.
 func TestMessageIsDropped(t *testing.T) {
 	p := open(t, "#alg=bully&servers=3&seed=1")
 	p.run(chromedp.Click("#step"))
@@ -115,7 +115,8 @@ func TestMessageIsDropped(t *testing.T) {
 	p.await(`document.querySelector(".flight.lost") !== null && /:drop:\d/.test(location.hash)`)
 }
 
-// TestKeyboardIsEnough: a server is reached, chosen and killed, time steps forth and back, without a mouse.
+// TestKeyboardIsEnough: without a mouse, a server is reached, selected and killed, and time
+// steps forward and back.
 func TestKeyboardIsEnough(t *testing.T) {
 	p := open(t, "#alg=raft&servers=3&seed=1")
 	now := `document.querySelector("#now").textContent`
@@ -132,7 +133,8 @@ func TestKeyboardIsEnough(t *testing.T) {
 	p.await(`document.querySelector('.node.down[data-key="s2"]') !== null`)
 }
 
-// TestKeysChooseMessagesAndStepBesideButtons: what has the focus after a click keeps no key that it has no use for.
+// TestKeysChooseMessagesAndStepBesideButtons: an element that has the focus after a click
+// does not consume keys that it does not use.
 func TestKeysChooseMessagesAndStepBesideButtons(t *testing.T) {
 	p := open(t, "#alg=bully&servers=3&seed=1")
 	now := `document.querySelector("#now").textContent`
@@ -144,7 +146,8 @@ func TestKeysChooseMessagesAndStepBesideButtons(t *testing.T) {
 	p.await(`document.querySelector(".flight.lost") !== null`)
 }
 
-// TestURLThatNamesNoRunIsTold, and the page is of use; one without an algorithm is that of the command.
+// TestURLThatNamesNoRunIsTold, and the page stays usable; a URL without an algorithm has
+// the command's default.
 func TestURLThatNamesNoRunIsTold(t *testing.T) {
 	failure := `document.querySelector("#failure").textContent`
 	for hash, why := range map[string]string{
@@ -166,7 +169,7 @@ func TestURLThatNamesNoRunIsTold(t *testing.T) {
 	p.await(failure + `.includes("servers=99") && document.querySelectorAll(".node").length === 3`)
 }
 
-// TestLogHasEachNoteOnce, though a step is asked for while time passes.
+// TestLogHasEachNoteOnce, even if a step is requested while time passes.
 func TestLogHasEachNoteOnce(t *testing.T) {
 	p := open(t, "#alg=zab&servers=5&seed=1")
 	p.run(chromedp.Evaluate(`document.querySelector("#speed").value = 0; null`, nil), chromedp.Click("#play"))
@@ -193,7 +196,8 @@ func TestLogHasEachNoteOnce(t *testing.T) {
 	}
 }
 
-// TestAxeFindsNothing in either theme and language, in the middle of a run with all that can be seen.
+// TestAxeFindsNothing in either theme and language, in the middle of a run with everything
+// visible.
 func TestAxeFindsNothing(t *testing.T) {
 	for _, theme := range []string{"light", "dark"} {
 		for _, language := range []string{"en", "zh"} {
@@ -206,7 +210,7 @@ func TestAxeFindsNothing(t *testing.T) {
 	}
 }
 
-// axe has axe-core look at the page, which must find nothing.
+// axe checks the page with axe-core, which must find no problem.
 func (p *page) axe(what string) {
 	p.t.Helper()
 	axe, err := os.ReadFile(os.Getenv("AXE"))
@@ -228,15 +232,15 @@ func (p *page) look(theme, language string) {
 		if (document.documentElement.lang.slice(0, 2) !== %q) document.querySelector("#language").click(); null`, theme, language), nil))
 }
 
-// seek shows a moment, in milliseconds.
+// seek shows a time of the run, in milliseconds.
 func (p *page) seek(ms int) {
 	p.t.Helper()
 	p.run(chromedp.Evaluate(fmt.Sprintf(`(() => { const m = document.querySelector("#moment"); m.value = %d; m.dispatchEvent(new Event("change")); })()`, ms), nil))
 	p.await(fmt.Sprintf(`document.querySelector("#now").textContent === "%d.%03d s"`, ms/1000, ms%1000))
 }
 
-// TestPageFitsEveryScreen: nothing is wider than the screen, from a telephone's to a wall's. With SHOTS it keeps
-// what it sees.
+// TestPageFitsEveryScreen: nothing is wider than the screen, from a phone's to a wall
+// display's. With SHOTS it stores screenshots.
 func TestPageFitsEveryScreen(t *testing.T) {
 	moments := map[string]int{"bully": 6600, "disk-full": 9120, "late-write": 14470}
 	for _, width := range []int64{360, 768, 1280, 2560} {
@@ -262,8 +266,8 @@ func TestPageFitsEveryScreen(t *testing.T) {
 	}
 }
 
-// TestVotesAreDrawn: an arrow from each server to the one that it votes for, and how many are for one, until
-// there is a leader. With SHOTS it keeps what it sees.
+// TestVotesAreDrawn: until there is a leader, an arrow from each server to the one that it
+// votes for, and the number of votes for each. With SHOTS it stores screenshots.
 func TestVotesAreDrawn(t *testing.T) {
 	p := open(t, "#alg=zab&servers=5&seed=1")
 	for _, look := range []struct {
@@ -298,7 +302,8 @@ func TestVotesAreDrawn(t *testing.T) {
 	}
 }
 
-// TestNineServersAreDrawnSmoothly reports the frames a second; it fails only where the page hardly moves.
+// TestNineServersAreDrawnSmoothly reports the frames per second; it fails only if the page
+// hardly moves.
 func TestNineServersAreDrawnSmoothly(t *testing.T) {
 	p := open(t, "#alg=zab&servers=9&seed=1&do=2000:kill:s9,5000:start:s9")
 	p.run(chromedp.Evaluate(`document.querySelector("#speed").value = 0; null`, nil), chromedp.Click("#play"))

@@ -40,12 +40,13 @@ func documentation(t *testing.T) string {
 	return strings.TrimSpace(strings.TrimPrefix(line, "the documentation is at ")) + "dev/"
 }
 
-// TestDocumentationIsSearched with the keyboard alone, and leads to the part of a page.
+// TestDocumentationIsSearched with the keyboard alone, and leads to the matching section of
+// a page.
 func TestDocumentationIsSearched(t *testing.T) {
 	p := openAt(t, documentation(t)+"index.html", "#query")
 	p.run(chromedp.KeyEvent("/"))
 	p.await(`document.activeElement.id === "query"`)
-	empty := chromedp.Evaluate(`document.querySelector("#query").value = ""; null`, nil) // the driver's key is typed, too
+	empty := chromedp.Evaluate(`document.querySelector("#query").value = ""; null`, nil) // the key that the driver presses is typed, too
 	p.run(empty)
 	p.run(chromedp.KeyEvent("late write"))
 	p.await(`document.querySelectorAll("#results a").length > 0`)
@@ -58,7 +59,7 @@ func TestDocumentationIsSearched(t *testing.T) {
 	if at := eval[string](p, "location.pathname + location.hash"); at != "/dev/docs/concepts.html#the-late-write" {
 		t.Errorf("it leads to %s", at)
 	}
-	p.await(`document.readyState === "complete"`) // its scripts have run: keys do something
+	p.await(`document.readyState === "complete"`) // its scripts have run, so keys work
 	p.run(chromedp.KeyEvent("/"))
 	p.await(`document.activeElement.id === "query"`)
 	p.run(empty, chromedp.KeyEvent("zzzz-nothing"))
@@ -74,14 +75,15 @@ func TestPagesShowRunsOfTheLaboratory(t *testing.T) {
 	p.await(`document.querySelector('iframe[src$="scenario=majority"]').contentDocument?.querySelectorAll(".node").length === 5`)
 }
 
-// TestDocumentationFitsEveryScreen, and axe finds nothing. With SHOTS it keeps what it sees.
+// TestDocumentationFitsEveryScreen, and axe finds no problem. With SHOTS it stores
+// screenshots.
 func TestDocumentationFitsEveryScreen(t *testing.T) {
 	at := documentation(t)
 	for _, name := range []string{"index.html", "docs/concepts.html", "docs/zh-CN/concepts.html", "docs/configuration.html", "docs/runbooks.html"} {
 		p := openAt(t, at+name, "main h1")
 		for _, theme := range []string{"light", "dark"} {
 			p.run(chromedp.Evaluate(fmt.Sprintf(`if (document.documentElement.dataset.theme !== %q) document.querySelector("#theme").click(); null`, theme), nil))
-			p.run(chromedp.Evaluate(`for (const frame of document.querySelectorAll("iframe")) frame.remove(); null`, nil)) // the laboratory has a test of its own
+			p.run(chromedp.Evaluate(`for (const frame of document.querySelectorAll("iframe")) frame.remove(); null`, nil)) // the laboratory has its own test
 			p.axe(name + ", " + theme)
 			for _, width := range []int64{360, 1280, 2560} {
 				p.run(emulation.SetDeviceMetricsOverride(width, 900, 1, width < 700))

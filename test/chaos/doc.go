@@ -1,19 +1,19 @@
-// Package chaos lets clients work on an ensemble of real processes while
-// everything around it breaks: servers are killed, paused, restarted and wiped,
-// links between them cut in one direction or both, slowed and reset, disks full,
-// slow and broken, and servers taken out of the configuration and in again in
-// other roles. Then it looks whether a promise was broken.
+// Package chaos lets clients work on an ensemble of real processes while everything around
+// it breaks: servers are killed, paused, restarted and wiped, links between them
+// partitioned in one direction or both, slowed and reset, disks are full, slow and broken,
+// and servers are removed from the configuration and added again in other roles. Then it
+// checks whether a promise was broken.
 //
-// All of it is in one test under the build tag chaos, two storms one after the
-// other: "links" takes two thirds of the time, behind proxies that can be cut;
-// "reconfigs" takes the rest, without proxies, for the lines of a configuration
-// are the same for all servers. It is "make chaos", with CHAOS_MINUTES=30 (1 is a
-// smoke test), CHAOS_SERVERS=5 that vote and one that observes, CHAOS_SEED to take
-// the same faults in the same order again, and CHAOS_KIND, "conclave" or
-// "apache-VERSION". Full disks are small file systems in memory, mounted in a
-// namespace of the test's own.
+// All of it is in one test under the build tag chaos, with two storms one after the other:
+// "links" takes two thirds of the time, behind proxies that can be partitioned; "reconfigs"
+// takes the rest, without proxies, because the lines of a configuration are the same for
+// all servers. Run it with "make chaos". CHAOS_MINUTES=30 sets the time (1 is a smoke
+// test), CHAOS_SERVERS=5 the number of participants, besides one observer, CHAOS_SEED
+// repeats the same faults in the same order, and CHAOS_KIND is "conclave" or
+// "apache-VERSION". Full disks are small file systems in memory, mounted in a namespace of
+// the test.
 //
-// What is checked, beside the promises of package workload:
+// What is checked, in addition to the promises of package workload:
 //
 //	chaos-X1  No zxid stands for two transactions in the logs of the servers,
 //	          and each acknowledged write is what the logs have under its zxid.
@@ -23,12 +23,12 @@
 //	          a bound.
 //	chaos-X4  No server ends by itself, unless its disk has failed a sync, nor
 //	          does its log report a broken invariant.
-//	chaos-X5  When all is healed, the change of the configuration that was asked
-//	          for last is in force, on every server that it names. These serve,
-//	          and so do those that it takes out. One that was acknowledged never
+//	chaos-X5  When all is healed, the change of the configuration that was requested
+//	          last is in force, on every server that it names. These serve,
+//	          and so do the servers that it removes. An acknowledged configuration never
 //	          gives way to an older one.
 //
-// Faults that no protocol of this kind survives are left out: a disk is lost only
-// while all other servers are well, in an ensemble in which as many vote as at
-// first, and stays the only fault until it is back.
+// Faults that no protocol of this kind survives are left out: a disk is lost only while all
+// other servers are well, in an ensemble with as many participants as at first, and no
+// other fault begins until the server is back.
 package chaos

@@ -13,11 +13,11 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// A fault is something that breaks. begin breaks it and returns what it broke
-// and how that is healed; "" if it does not fit at the moment.
+// A fault is a way to break something. begin breaks it and returns a description and a
+// function that heals it; "" if the fault is not possible now.
 type fault struct {
 	name  string
-	share int // how often, among the others
+	share int // relative frequency
 	begin func(s *storm) (what string, heal func() error)
 }
 
@@ -34,8 +34,8 @@ var everywhere = []fault{
 	{"broken disk", 4, (*storm).brokenDisk},
 }
 
-// onLinks are the faults of the network, and the loss of a disk: that takes an
-// ensemble in which all vote, or the disk may be one of a quorum's two.
+// onLinks are the faults of the network, and the loss of a disk: for this, all servers must
+// have a vote, because otherwise the disk might be one of the two of a quorum.
 var onLinks = []fault{
 	{"cut one way", 8, (*storm).cutOneWay},
 	{"cut both ways", 6, (*storm).cutBothWays},
@@ -57,7 +57,7 @@ var onMembers = []fault{
 	{"reconfig, kill leader", 30, (*storm).reconfigKillLeader},
 }
 
-// some is a running member that no other fault is on, nil if there is none.
+// some returns a running member without another fault, nil if there is none.
 func (s *storm) some() *servers.Member {
 	var well []*servers.Member
 	for _, m := range s.e.Members {
@@ -76,7 +76,7 @@ func (s *storm) take(m *servers.Member) *servers.Member {
 	return m
 }
 
-// leader is the member that leads, if no other fault is on it.
+// leader returns the leading member, if it has no other fault.
 func (s *storm) leader() *servers.Member {
 	m := s.e.Leader()
 	if m == nil || s.touched[m] {
@@ -106,7 +106,7 @@ func (s *storm) killAll() (string, func() error) {
 		}
 	}
 	if len(down) < 2 {
-		return "", nil // the others have enough to bear
+		return "", nil // the others have enough faults already
 	}
 	for _, m := range down {
 		s.must(s.take(m).Kill())
@@ -141,13 +141,13 @@ func (s *storm) pauseOne(m *servers.Member) (string, func() error) {
 	return server(m), func() error { m.Resume(); return nil }
 }
 
-// pair are two different servers.
+// pair returns two different servers.
 func (s *storm) pair() (int, int) {
 	ids := s.random.Perm(len(s.e.Members))
 	return ids[0] + 1, ids[1] + 1
 }
 
-// cut lets nothing through in some directions.
+// cut partitions some directions.
 func (s *storm) cut(what string, directions ...[2]int) (string, func() error) {
 	for _, d := range directions {
 		s.e.Network.Cut(d[0], d[1])
@@ -156,7 +156,7 @@ func (s *storm) cut(what string, directions ...[2]int) (string, func() error) {
 	return what, func() error {
 		for _, d := range directions {
 			if resets {
-				// What was on its way is lost with its connection.
+				// Bytes in flight are lost with their connection.
 				s.e.Network.Reset(d[0], d[1])
 			}
 			s.e.Network.HealOne(d[0], d[1])
@@ -199,7 +199,7 @@ func (s *storm) isolateOne(m *servers.Member, in, out bool) (string, func() erro
 	return s.cut(server(m), directions...)
 }
 
-// split parts the ensemble in two.
+// split partitions the ensemble into two parts.
 func (s *storm) split() (string, func() error) {
 	order := s.random.Perm(len(s.e.Members))
 	size := 1 + s.random.IntN(len(order)-1)
@@ -212,7 +212,7 @@ func (s *storm) split() (string, func() error) {
 	return s.cut(fmt.Sprintf("%d from %d", size, len(order)-size), directions...)
 }
 
-// ring leaves each server only its two neighbours.
+// ring connects each server only with its two neighbours.
 func (s *storm) ring() (string, func() error) {
 	order := s.random.Perm(len(s.e.Members))
 	var directions [][2]int
@@ -264,7 +264,7 @@ func (s *storm) reset() (string, func() error) {
 	return "all", func() error { return nil }
 }
 
-// flap cuts and heals one server's links, quickly.
+// flap partitions and heals one server's links quickly.
 func (s *storm) flap() (string, func() error) {
 	m := s.some()
 	if m == nil {
@@ -299,12 +299,12 @@ func (s *storm) slowDisk() (string, func() error) {
 	return fmt.Sprintf("%s by %v", server(m), by), func() error { m.Disk.Heal(); return nil }
 }
 
-// unsaved is what a server says when it could not write its file of the
-// configuration. It goes on then: the log has the reconfig.
+// unsaved is what a server logs when it could not write its configuration file. It
+// continues, because the log contains the reconfig.
 const unsaved = "the configuration was not saved"
 
-// brokenDisk fails every sync: the server must end by itself rather than go on,
-// unless nothing but that file failed, and is started again on the healed disk.
+// brokenDisk fails every sync: the server must end by itself rather than continue, unless
+// only that file failed. It is started again on the healed disk.
 func (s *storm) brokenDisk() (string, func() error) {
 	m := s.some()
 	if m == nil {
@@ -315,7 +315,7 @@ func (s *storm) brokenDisk() (string, func() error) {
 	m.Disk.Fail(syscall.EIO)
 	return server(m), func() error {
 		m.Disk.Heal()
-		// Apache's server takes its time about it.
+		// Apache's server may take some time.
 		if m.Disk.Failed() > failed && m.Kind == servers.Conclave() {
 			select {
 			case <-m.Server().Ended():
@@ -331,8 +331,8 @@ func (s *storm) brokenDisk() (string, func() error) {
 	}
 }
 
-// lostDisk wipes a server while all are well. It is back in the ensemble before
-// the next fault comes.
+// lostDisk wipes a server while all others are well. It is back in the ensemble before the
+// next fault begins.
 func (s *storm) lostDisk() (string, func() error) {
 	if len(s.on) > 0 {
 		return "", nil

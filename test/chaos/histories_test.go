@@ -16,10 +16,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// histories compares the logs of all servers with each other and with what the
-// clients were told. An epoch has one leader, so even a transaction that was
-// never committed is the only one of its zxid. Conclave's log begins again after
-// a state that the server was sent; from there on it has everything.
+// histories compares the logs of all servers with each other and with the clients' answers.
+// An epoch has one leader, so even a transaction that was never committed is the only one
+// with its zxid. Conclave's log starts again after a state that the server was sent; from
+// there on it is complete.
 func (s *storm) histories() {
 	seed := maphash.MakeSeed()
 	hashes := map[zk.Zxid]uint64{}
@@ -56,7 +56,7 @@ func (s *storm) histories() {
 		records, len(s.e.Members), len(hashes), len(acknowledged))
 }
 
-// describe returns a transaction as the ledger notes it.
+// describe describes a transaction in the same way as the ledger.
 func describe(payload []byte) string {
 	_, t, _, err := txn.Decode(payload)
 	switch {
@@ -70,9 +70,9 @@ func describe(payload []byte) string {
 	return t.Op.String() + " " + t.Path
 }
 
-// eachRecord reads a server's log. Damage is a breach: what a kill or a full disk
-// leaves behind is at the end of the newest file, and no damage. Apache's server
-// leaves some in the middle after a full disk; the rest of that file is ignored.
+// eachRecord reads a server's log. Damage is a breach; what a kill or a full disk leaves at
+// the end of the newest file is not damage. After a full disk, Apache's server leaves some
+// in the middle; the rest of that file is ignored.
 func (s *storm) eachRecord(m *servers.Member, f func(*txnlog.Record)) {
 	s.t.Helper()
 	dir := filepath.Join(m.DataDir(), "version-2")

@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// participantsMin is how many vote in every configuration that is asked for,
-	// or as many as at first.
+	// participantsMin is the smallest number of participants in a requested configuration,
+	// unless there were fewer at first.
 	participantsMin = 3
 
-	// changedMax is how many servers one change gives another role.
+	// changedMax is how many servers change their role in one change.
 	changedMax = 3
 )
 
@@ -38,8 +38,8 @@ func (s *storm) reconfig() (string, func() error) {
 	return strings.Join(what, ", then "), func() error { return nil }
 }
 
-// reconfigKillLeader kills the leader right after the request for a change:
-// before it is proposed, while it is on its way, or just committed.
+// reconfigKillLeader kills the leader right after the request for a change: before the
+// change is proposed, while it is in progress, or when it was just committed.
 func (s *storm) reconfigKillLeader() (string, func() error) {
 	if !s.roles.decided() {
 		return "", nil
@@ -54,8 +54,8 @@ func (s *storm) reconfigKillLeader() (string, func() error) {
 	return plan + "; " + what, heal
 }
 
-// draw gives one to changedMax servers another role each. A server that is to
-// become an observer or a participant does so at once, or by way of leaving.
+// draw gives one to changedMax servers another role each. A server that changes between
+// observer and participant does so at once, or by leaving first.
 func (s *storm) draw() []plan {
 	all := []role{out, participant, observer}
 	least := min(participantsMin, s.roles.first.participants())
@@ -82,7 +82,7 @@ func (s *storm) draw() []plan {
 	}
 }
 
-// change begins a change, in the background.
+// change starts a change in the background.
 func (s *storm) change(plans ...plan) {
 	r := s.roles
 	r.planned, r.underWay = plans[len(plans)-1], make(chan struct{})
@@ -99,8 +99,9 @@ func (s *storm) change(plans ...plan) {
 	}()
 }
 
-// inForce are the members that the configuration names, after the last change is
-// in force on all of them: chaos-X5. Where it does not change, all are.
+// inForce returns the members that the configuration names, once the last change is in
+// force on all of them: chaos-X5. If the configuration does not change, these are all
+// members.
 func (s *storm) inForce(ctx context.Context) ([]*servers.Member, error) {
 	r := s.roles
 	if r == nil {
@@ -142,8 +143,8 @@ func (s *storm) inForce(ctx context.Context) ([]*servers.Member, error) {
 	return members, nil
 }
 
-// acts waits until a server says that it goes by a configuration: the tree has it
-// whether or not the server does.
+// acts waits until a server says that it uses a configuration: the tree contains the
+// configuration whether or not the server uses it.
 func (s *storm) acts(ctx context.Context, m *servers.Member, c *ensemble.Config) error {
 	for {
 		conf, err := servers.FourLetterWord(m.Addr, "conf")
@@ -157,7 +158,7 @@ func (s *storm) acts(ctx context.Context, m *servers.Member, c *ensemble.Config)
 	}
 }
 
-// configurationOf asks one server, until it answers.
+// configurationOf asks one server until it answers.
 func (s *storm) configurationOf(ctx context.Context, m *servers.Member) (*ensemble.Config, error) {
 	c, err := client.Dial(ctx, m.Addr, client.Options{})
 	if err != nil {
@@ -173,8 +174,8 @@ func (s *storm) configurationOf(ctx context.Context, m *servers.Member) (*ensemb
 	}
 }
 
-// launch starts a server. One that was taken out before it ended needs the lines
-// of those that are in, and its own, as an operator would write them.
+// launch starts a server. If it was removed before it ended, it needs the lines of the
+// members, and its own, as an operator would write them.
 func (s *storm) launch(m *servers.Member) error {
 	if s.roles != nil {
 		listed, err := m.Listed()
@@ -190,8 +191,7 @@ func (s *storm) launch(m *servers.Member) error {
 	return m.Launch(s.ctx)
 }
 
-// rejoin writes the configuration of a server that was taken out: it observes
-// those that are in.
+// rejoin writes the configuration of a removed server: it observes the members.
 func (s *storm) rejoin(m *servers.Member) error {
 	r := s.roles
 	r.mu.Lock()
@@ -207,8 +207,8 @@ func (s *storm) rejoin(m *servers.Member) error {
 	return m.JoinConfig(members...)
 }
 
-// restore brings all servers back in, so that all are looked at in the end. Observers
-// that are to vote leave first where too few others follow.
+// restore adds all servers again, so all are checked in the end. Observers that will become
+// participants leave first if too few others follow.
 func (s *storm) restore() {
 	if s.roles == nil || s.t.Failed() {
 		return

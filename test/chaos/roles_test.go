@@ -18,10 +18,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// askWithin bounds one request for a change; then it is asked again.
+// askWithin limits one request for a change; after that it is repeated.
 const askWithin = 3 * time.Second
 
-// A role is what a server is in a configuration.
+// A role is the role of a server in a configuration.
 type role string
 
 const (
@@ -33,19 +33,19 @@ const (
 // A plan gives every server a role, by id.
 type plan map[int]role
 
-// roles is how the configuration changes: one change after the other, each asked
-// for in the background, again and again until it is in force.
+// roles tracks how the configuration changes: one change at a time, each requested in the
+// background repeatedly until it is in force.
 type roles struct {
 	addrs    string
-	lines    map[int]map[role]string // of the configuration
-	first    plan                    // what the ensemble began with
-	planned  plan                    // by the last change
+	lines    map[int]map[role]string // lines of the configuration
+	first    plan                    // at the start
+	planned  plan                    // after the last change
 	underWay chan struct{}           // closed when the last change is in force
 
 	mu            sync.Mutex // guards what the background writes
 	err           error      // a broken promise
-	seen          plan       // in force when it was last read
-	acknowledged  int64      // the highest version that a request was answered with
+	seen          plan       // in force when last read
+	acknowledged  int64      // highest version in an answer to a request
 	asked, agreed int
 	rejoined      int
 	refused       map[string]int
@@ -90,8 +90,8 @@ func (p plan) participants() int {
 	return n
 }
 
-// mayBecome reports whether servers take a change from p to next: a quorum of the new
-// participants must follow the leader already, and observers do not follow.
+// mayBecome reports whether servers accept a change from p to next: a quorum of the new
+// participants must already follow the leader, and observers do not count as followers.
 func (p plan) mayBecome(next plan) bool {
 	follow := 0
 	for id, r := range next {
@@ -110,7 +110,7 @@ func (p plan) String() string {
 	return fmt.Sprintf("%s vote, %s observe, %s out", strings.Join(ids[participant], " "), strings.Join(ids[observer], " "), strings.Join(ids[out], " "))
 }
 
-// planOf is what a configuration makes of these servers.
+// planOf returns the roles of these servers in a configuration.
 func planOf(c *ensemble.Config, members []*servers.Member) plan {
 	p := plan{}
 	for _, m := range members {
@@ -132,10 +132,9 @@ func (r *roles) broken() error {
 	return r.err
 }
 
-// ask reads the configuration, and asks for what it lacks of a plan. It reports
-// whether it lacks nothing. Whatever stands against it now is met by asking
-// again: another change is on its way, the new servers are no quorum yet, there
-// is no leader, no answer.
+// ask reads the configuration, and requests what it lacks of a plan. It reports whether it
+// lacks nothing. Whatever prevents the change now is solved by asking again: another change
+// is in progress, the new servers are not a quorum yet, there is no leader, or no answer.
 func (r *roles) ask(ctx context.Context, members []*servers.Member, p plan) bool {
 	ctx, cancel := context.WithTimeout(ctx, askWithin)
 	defer cancel()
@@ -159,7 +158,7 @@ func (r *roles) ask(ctx context.Context, members []*servers.Member, p plan) bool
 	return r.answered(now, p, members, text, err)
 }
 
-// saw notes a configuration in force: its version never goes back, chaos-X5.
+// saw records a configuration in force: its version never decreases, chaos-X5.
 func (r *roles) saw(now *ensemble.Config, is plan) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +169,7 @@ func (r *roles) saw(now *ensemble.Config, is plan) bool {
 	return r.err == nil
 }
 
-// answered notes what a request brought, and reports whether the plan is in force.
+// answered records the answer to a request, and reports whether the plan is in force.
 func (r *roles) answered(before *ensemble.Config, p plan, members []*servers.Member, text []byte, err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,9 +188,9 @@ func (r *roles) answered(before *ensemble.Config, p plan, members []*servers.Mem
 	return true
 }
 
-// missing is the request that leads from what is to what is to be. It rests on
-// the configuration that is: one that arrives late, when nobody waits for its
-// answer any more, changes nothing.
+// missing returns the request that leads from the current plan to the wanted one. It is
+// conditional on the current configuration, so a late request whose answer nobody awaits
+// any longer changes nothing.
 func (r *roles) missing(now *ensemble.Config, is, want plan) client.Change {
 	change := client.Change{Version: now.Version}
 	for _, id := range slices.Sorted(maps.Keys(want)) {
@@ -206,7 +205,8 @@ func (r *roles) missing(now *ensemble.Config, is, want plan) client.Change {
 	return change
 }
 
-// configuration is the one in force, as new as anything that was acknowledged.
+// configuration returns the configuration in force, at least as new as any acknowledged
+// one.
 func configuration(ctx context.Context, c *client.Client) (*ensemble.Config, error) {
 	if err := c.Sync(ctx, zk.ConfigPath); err != nil {
 		return nil, err

@@ -19,22 +19,23 @@ import (
 )
 
 const (
-	// healedWithin bounds the time from the end of all faults until every server
-	// serves and clients write.
+	// healedWithin limits the time from the end of all faults until every server serves and
+	// clients write.
 	healedWithin = 20 * time.Second
 
-	// calmEvery is after how many faults everything is healed and looked at.
+	// calmEvery is the number of faults after which everything is healed and checked.
 	calmEvery = 12
 
-	// together is how many faults may be on at the same time.
+	// together is how many faults may exist at the same time.
 	together = 2
 
-	// misfits is how many faults that do not fit heal one that is on, on average.
+	// misfits is how many impossible faults, on average, cause an existing one to be
+	// healed.
 	misfits = 10
 )
 
-// A storm is an ensemble, its clients, and what is broken at the moment. It
-// belongs to the test's goroutine.
+// A storm is an ensemble, its clients, and the current faults. It belongs to the test's
+// goroutine.
 type storm struct {
 	t      *testing.T
 	ctx    context.Context
@@ -42,26 +43,26 @@ type storm struct {
 	load   *workload.Load
 	random *rand.Rand
 	faults []fault
-	roles  *roles // nil where the configuration does not change
+	roles  *roles // nil if the configuration does not change
 
-	touched map[*servers.Member]bool // a fault is on it
+	touched map[*servers.Member]bool // the members with a fault
 	mayEnd  map[*servers.Member]bool
 	on      []ongoing
 	counts  map[string]int
 	done    int           // faults so far
-	slowest time.Duration // until all was well again
+	slowest time.Duration // longest time until everything was well again
 	broken  int
 }
 
-// An ongoing fault is to be healed.
+// An ongoing fault must be healed.
 type ongoing struct {
 	name, what string
 	began      time.Time
 	heal       func() error
 }
 
-// Two storms: one behind proxies, where links can be cut, and one where the
-// configuration changes, which proxies do not allow.
+// There are two storms: one with proxies, where links can be partitioned, and one where the
+// configuration changes, which is not possible with proxies.
 func TestChaos(t *testing.T) {
 	minutes, participants, seed := number(t, "CHAOS_MINUTES", 30), number(t, "CHAOS_SERVERS", 5), number(t, "CHAOS_SEED", int64(rand.Uint32()))
 	t.Logf("CHAOS_MINUTES=%d CHAOS_SERVERS=%d CHAOS_SEED=%d", minutes, participants, seed)
@@ -86,7 +87,7 @@ func newStorm(t *testing.T, seed int64, more []fault) *storm {
 		touched: map[*servers.Member]bool{}, mayEnd: map[*servers.Member]bool{}}
 }
 
-// rage breaks and heals for so long, and looks at what is left.
+// rage causes and heals faults for the given time, and checks the result.
 func (s *storm) rage(lasting time.Duration) {
 	began := time.Now()
 	for time.Since(began) < lasting && !s.t.Failed() {
@@ -99,13 +100,13 @@ func (s *storm) rage(lasting time.Duration) {
 	s.calm()
 	s.restore()
 	s.finish(began)
-	// One each six seconds, less a little for the last of a run.
+	// One fault every six seconds, less a few for the end of a run.
 	if goal := int(lasting/(6*time.Second)) - 5; s.done < goal && !s.t.Failed() {
 		s.t.Errorf("%d faults, at least %d are asked for", s.done, goal)
 	}
 }
 
-// number reads a variable of the environment.
+// number reads a number from an environment variable.
 func number(t *testing.T, name string, otherwise int64) int64 {
 	t.Helper()
 	text := os.Getenv(name)
@@ -119,7 +120,7 @@ func number(t *testing.T, name string, otherwise int64) int64 {
 	return n
 }
 
-// start makes an ensemble in which everything can break, and puts load on it.
+// start makes an ensemble in which everything can break, and starts a load.
 func (s *storm) start(participants int, o servers.EnsembleOptions) {
 	s.t.Helper()
 	name := os.Getenv("CHAOS_KIND")
@@ -166,7 +167,7 @@ func (s *storm) breach(format string, args ...any) {
 	s.t.Errorf(format, args...)
 }
 
-// sleep lets a fault last.
+// sleep lets a fault last for a time.
 func (s *storm) sleep(d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -176,14 +177,14 @@ func (s *storm) sleep(d time.Duration) {
 	}
 }
 
-// next begins a fault, lets time pass, and heals the oldest if there are enough.
+// next begins a fault, waits, and heals the oldest fault if there are enough.
 func (s *storm) next() {
 	f := s.choose()
 	what, heal := f.begin(s)
 	if what == "" {
-		s.sleep(50 * time.Millisecond) // a leader may be there in a moment
+		s.sleep(50 * time.Millisecond) // there may be a leader in a moment
 		if len(s.on) > 0 && s.random.IntN(misfits) == 0 {
-			s.heal() // with all servers down nothing else may ever fit
+			s.heal() // with all servers down, no other fault may ever be possible
 		}
 		return
 	}
@@ -191,7 +192,7 @@ func (s *storm) next() {
 	s.counts[f.name]++
 	s.t.Logf("%4d %s: %s", s.done, f.name, what)
 	s.on = append(s.on, ongoing{f.name, what, time.Now(), heal})
-	// From a blink to longer than a server may be silent.
+	// From a moment to longer than a server may be silent.
 	s.sleep(time.Duration(100+s.random.IntN(100)*s.random.IntN(60)) * time.Millisecond)
 	s.watch()
 	for len(s.on) >= together || len(s.on) > 0 && s.random.IntN(2) == 0 {
@@ -238,7 +239,7 @@ func (s *storm) watch() {
 	}
 }
 
-// calm heals everything, and holds the ensemble to chaos-X3.
+// calm heals everything, and checks chaos-X3.
 func (s *storm) calm() {
 	s.watch()
 	for len(s.on) > 0 {
@@ -259,7 +260,7 @@ func (s *storm) calm() {
 		s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
 		return
 	}
-	for _, m := range s.e.Members { // those that are out as well: they follow, and can be taken in again
+	for _, m := range s.e.Members { // including removed servers: they follow, and can be added again
 		if err := m.AwaitServing(ctx); err != nil {
 			s.breach("not well %v after all was healed: %v; %s", time.Since(began).Round(time.Second), err, s.e.Describe())
 			return
@@ -271,7 +272,7 @@ func (s *storm) calm() {
 	}
 	for _, m := range members {
 		var metrics map[string]float64
-		awaittest.Poll(ctx, func() bool { // a leader that was paused served, and does not know yet that there is another
+		awaittest.Poll(ctx, func() bool { // a leader that was paused served, and does not know yet about the new one
 			metrics, err = servers.Metrics(m.Addr)
 			return err == nil
 		})
@@ -286,7 +287,7 @@ func (s *storm) calm() {
 	s.slowest = max(s.slowest, time.Since(began))
 }
 
-// finish ends the load and looks at what is left.
+// finish ends the load and checks the result.
 func (s *storm) finish(began time.Time) {
 	s.load.Finish()
 	figures := s.load.Figures()
@@ -307,7 +308,7 @@ func (s *storm) finish(began time.Time) {
 	s.readLogs()
 }
 
-// readLogs looks for what a server says when it does not understand itself.
+// readLogs looks for messages about broken invariants in the servers' logs.
 func (s *storm) readLogs() {
 	for _, m := range s.e.Members {
 		log := m.Log()

@@ -1,4 +1,4 @@
-// Package comingfrom tests the pages of docs/coming-from: each program that they show is a
-// file that is compiled. Those of Go are in programs, a module of its own with the clients
-// of the stores; those of Java are compiled by "make interop".
+// Package comingfrom tests the pages of docs/coming-from: each program on them is a file
+// that is compiled. Go programs are in programs, a separate module that requires the
+// clients of the stores; Java programs are compiled by "make interop".
 package comingfrom

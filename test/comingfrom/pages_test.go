@@ -13,7 +13,7 @@ const (
 	java  = "../interop/java/src/test/java/interop"
 )
 
-// folder returns where a program is: "" for one that nothing compiles.
+// folder returns the directory of a program: "" for a program that is not compiled.
 func folder(b block) string {
 	switch {
 	case b.language == "go":
@@ -29,7 +29,7 @@ func folder(b block) string {
 // block is a program on a page.
 type block struct{ language, file, text string }
 
-// blocks returns those of a page. A fence names the language and the file.
+// blocks returns the blocks of a page. A fence names the language and the file.
 func blocks(page string) []block {
 	var all []block
 	inside := false

@@ -15,21 +15,21 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest/lostupdate"
 )
 
-// book is all that is known, the content of docs/backends.json.
+// book is the collected results: the content of docs/backends.json.
 type book struct {
-	// Reports in the order of proofs, one for each suite of a backend.
+	// Reports has one report for each suite of a backend, in the order of proofs.
 	Reports []electiontest.Report `json:"reports"`
-	// Others are the locks of others in the experiment with pauses.
+	// Others are the foreign locks in the experiment with pauses.
 	Others []other `json:"others"`
 }
 
-// other is a lock of somebody else.
+// other is the result of a foreign lock.
 type other struct {
 	Name   string            `json:"name"`
 	Result lostupdate.Result `json:"result"`
 }
 
-// load reads the book, which is empty if there is none yet.
+// load reads the book; it is empty if the file does not exist.
 func load() (book, error) {
 	var b book
 	text, err := os.ReadFile(reportsFile)
@@ -66,9 +66,8 @@ func read(dir string) ([]electiontest.Report, error) {
 	return reports, nil
 }
 
-// add puts reports in place of older ones of the same suite. One that has only
-// the experiment with pauses is added to what was there, and one without it
-// keeps the experiment that was there.
+// add replaces older reports of the same suite. A report with only the experiment is merged
+// into the older one, and a report without the experiment keeps the older experiment.
 func (b *book) add(reports []electiontest.Report) {
 	for _, r := range reports {
 		at := slices.IndexFunc(b.Reports, func(old electiontest.Report) bool {
@@ -91,13 +90,13 @@ func (b *book) add(reports []electiontest.Report) {
 	slices.SortStableFunc(b.Reports, func(x, y electiontest.Report) int { return place(x) - place(y) })
 }
 
-// onlyLost says that nothing but the experiment with pauses was run.
+// onlyLost reports whether only the experiment with pauses was run.
 func onlyLost(r electiontest.Report) bool {
 	passed, failed, _ := tally(r)
 	return r.LostUpdates != nil && passed+failed <= 1
 }
 
-// place is where the report's backend stands in the list.
+// place returns the position of the report's backend in the list.
 func place(r electiontest.Report) int {
 	at := slices.IndexFunc(proofs, func(p proof) bool { return p.name == r.Traits.Name })
 	if at < 0 {
@@ -106,7 +105,7 @@ func place(r electiontest.Report) int {
 	return at
 }
 
-// addOther puts the result of another's lock in place of an older one.
+// addOther replaces an older result of the same foreign lock.
 func (b *book) addOther(o other) {
 	b.Others = slices.DeleteFunc(b.Others, func(old other) bool { return old.Name == o.Name })
 	b.Others = append(b.Others, o)

@@ -1,5 +1,5 @@
-// Command conformance proves the election backends against real stores, and
-// writes docs/backends.md from what it has found.
+// Command conformance tests the election backends against real stores, and writes
+// docs/backends.md from the results.
 //
 //	go run ./test/conformance                    every backend on every store
 //	go run ./test/conformance -only etcd,redis   these backends
@@ -8,11 +8,10 @@
 //	go run ./test/conformance lock-experiment    (scenario-E01) five processes, pauses, and
 //	                                             which updates are lost
 //
-// In go the suites of the backends (build tag conformance), which start their
-// stores by package stores; out come the reports of package electiontest, kept
-// in docs/backends.json, and the page made of them.
+// It runs the suites of the backends (build tag conformance), which start their stores with
+// package stores. The result is the reports of package electiontest, kept in
+// docs/backends.json, and the page made from them.
 //
-// A store that cannot be had fails the run, unless it is left out by name with
-// -without. Exit codes: 0 all passed, 1 something failed or was not proved, 2
-// wrong arguments.
+// A store that is not available fails the run, unless it is left out by name with -without.
+// Exit codes: 0 all passed, 1 something failed or was not proved, 2 wrong arguments.
 package main

@@ -16,12 +16,13 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// A foreign lock is one of others, in the experiment for comparison.
+// A foreign lock is a lock of other authors, which takes part in the experiment for
+// comparison.
 type foreign struct {
 	name  string
 	store string
-	// prepare builds the worker in a directory and returns its command line,
-	// to which the store's address and that of the registers are added.
+	// prepare builds the worker in a directory and returns its command line, to which the
+	// addresses of the store and of the registers are appended.
 	prepare func(ctx context.Context, dir string) ([]string, error)
 }
 
@@ -30,16 +31,16 @@ var foreigners = []foreign{
 	{"Curator's LeaderLatch", "zookeeper", prepareCurator},
 }
 
-// How long the experiment is with the locks of others, and their lease, which
-// their workers ask for.
+// The duration of the experiment with foreign locks, and the lease that their workers
+// request.
 const (
 	foreignLength = 45 * time.Second
 	foreignLease  = 2 * time.Second
 	foreignMin    = 10000
 )
 
-// foreign lets the locks of others make the experiment; it returns how many
-// could not.
+// foreign runs the experiment with the foreign locks; it returns how many could not take
+// part.
 func (r *runner) foreign(ctx context.Context) (found []other, failed int) {
 	for _, f := range foreigners {
 		if slices.Contains(r.without, f.store) {
@@ -79,7 +80,7 @@ func (f foreign) run(ctx context.Context, logs string) (lostupdate.Result, error
 	}.Run(ctx)
 }
 
-// prepareEtcdLock builds the worker, which is a module of its own.
+// prepareEtcdLock builds the worker, which is a separate module.
 func prepareEtcdLock(ctx context.Context, dir string) ([]string, error) {
 	worker := filepath.Join(dir, "etcdlock")
 	build := exec.CommandContext(ctx, "go", "build", "-o", worker, ".")

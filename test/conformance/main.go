@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// Where the reports are kept, from the top of the tree, and the page.
+// The paths of the reports and of the page, relative to the top of the tree.
 const (
 	reportsFile = "docs/backends.json"
 	pageFile    = "docs/backends.md"
@@ -28,7 +28,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program with its arguments; it returns the exit code.
+// run runs the program with its arguments; it returns the exit code.
 func run(ctx context.Context, args []string) int {
 	r := &runner{out: os.Stdout}
 	if len(args) > 0 && args[0] == "lock-experiment" {
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) int {
 	return 0
 }
 
-// logDir is where the output of the tests goes, made if it is missing.
+// logDir returns the directory for the output of the tests, and creates it if necessary.
 func logDir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {

@@ -80,7 +80,7 @@ func runZooKeeper(t *testing.T, name, title string) {
 	})
 }
 
-// electionsPath is where the backend keeps its elections.
+// electionsPath is where the backend stores its elections.
 const electionsPath = "/conclave/elections"
 
 func dial(t testing.TB, servers string) *client.Client {
@@ -102,8 +102,8 @@ func children(t testing.TB, c *client.Client, path string) []string {
 	return names
 }
 
-// remove deletes a znode that a candidate may delete at the same time, or make
-// children of.
+// remove deletes a znode that a candidate may delete, or create children of, at the same
+// time.
 func remove(t testing.TB, c *client.Client, path string) {
 	t.Helper()
 	err := c.Delete(awaittest.Within(t), path, -1)

@@ -23,7 +23,7 @@ does not offer is not tested, and is listed at the end of this page.
 
 `
 
-// page returns docs/backends.md.
+// page returns the content of docs/backends.md.
 func (b book) page() string {
 	var text strings.Builder
 	text.WriteString(head)
@@ -37,7 +37,7 @@ func (b book) page() string {
 	return text.String()
 }
 
-// backends returns one report of each backend, for what it promises.
+// backends returns one report of each backend, for its promises.
 func (b book) backends() []electiontest.Report {
 	var firsts []electiontest.Report
 	for _, r := range b.Reports {
@@ -48,7 +48,7 @@ func (b book) backends() []electiontest.Report {
 	return firsts
 }
 
-// suites returns the reports of whole suites.
+// suites returns the reports of complete suites.
 func (b book) suites() []electiontest.Report {
 	return slices.DeleteFunc(slices.Clone(b.Reports), onlyLost)
 }
@@ -84,7 +84,7 @@ func (b book) proved(text *strings.Builder) {
 	}
 }
 
-// strikes shows what was seen under each fault: a row a fault, a column a store.
+// strikes shows what was seen under each fault: one row per fault, one column per store.
 func (b book) strikes(text *strings.Builder) {
 	text.WriteString("\n## What was seen under each fault\n\n" +
 		"The suite causes each of these faults on every backend. \"held\" means that nobody led, and no command acted, while\n" +
@@ -111,7 +111,7 @@ func (b book) strikes(text *strings.Builder) {
 	}
 }
 
-// outcome is what one suite has seen of a fault.
+// outcome returns what one suite has seen of a fault.
 func outcome(r electiontest.Report, strike electiontest.Strike) string {
 	for _, test := range r.Tests {
 		switch figure := r.Figures[strike.Figure]; {
@@ -129,7 +129,7 @@ func outcome(r electiontest.Report, strike electiontest.Strike) string {
 	return "not struck yet"
 }
 
-// columns are the figures of the page with their headings.
+// columns are the figures on the page with their headings.
 var columns = []struct{ name, heading string }{
 	{electiontest.FigureKill, "holder killed: next leads after"},
 	{electiontest.FigureResign, "gap after resigning"},
@@ -169,7 +169,7 @@ func show(f electiontest.Figure) string {
 	return fmt.Sprintf("%s (%s)", number(f.Median), number(f.Max))
 }
 
-// number prints three digits or all before the point.
+// number prints three digits, or all digits before the point.
 func number(value float64) string {
 	if value < 10 {
 		return fmt.Sprintf("%.1f", value)
@@ -212,7 +212,7 @@ The experiment is ` + "`go run ./test/conformance lock-experiment`" + `.
 	fmt.Fprintf(text, "\nWith fencing, over all backends of Conclave: %d of %d updates lost.\n", fenced.Lost, fenced.Updates)
 }
 
-// fenced is the sum of the fenced registers over our own backends.
+// fenced returns the sum of the fenced registers over our own backends.
 func (b book) fenced() (sum lostupdate.Count) {
 	for _, r := range b.Reports {
 		if r.LostUpdates != nil {
@@ -225,7 +225,7 @@ func (b book) fenced() (sum lostupdate.Count) {
 	return sum
 }
 
-// lostOf prints "3 of 1,000", "no token" where there was nothing to fence with.
+// lostOf prints "3 of 1,000", or "no token" if there was no token to fence with.
 func lostOf(c lostupdate.Count) string {
 	if c.Updates == 0 {
 		return "no token"
@@ -279,7 +279,7 @@ func (t *table) row(cells ...string) {
 	}
 }
 
-// summary is the table for the terminal.
+// summary returns the table for the terminal.
 func summary(reports []electiontest.Report) string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

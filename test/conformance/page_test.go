@@ -68,7 +68,7 @@ func must(chosen []proof, err error) []proof {
 	return chosen
 }
 
-// report is one with as many tests as given, all passed.
+// report returns a report with the given number of tests, all passed.
 func report(name, date string, tests int) electiontest.Report {
 	r := electiontest.Report{Suite: "TestSuite", Store: "store 1", Date: date, Traits: election.Traits{Name: name}}
 	for range tests {

@@ -10,25 +10,24 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// A proof is the suite of one backend on the stores it is for.
+// A proof is the suite of one backend, with the stores that it needs.
 type proof struct {
-	// name is that of the backend.
+	// name is the backend's name.
 	name string
-	// stores are those that its tests start, beside those whose name is that
-	// of the backend with an addition, such as "etcd-cluster"; none for a
-	// backend without one.
+	// stores are the stores that its tests start, in addition to the ones named like the
+	// backend with a suffix, such as "etcd-cluster"; none for a backend without a store.
 	stores []string
-	// dir is where the tests are, from the top of the tree; several, with spaces
-	// between them, where modules part them.
+	// dir is the directory of the tests, relative to the top of the tree; several,
+	// separated by spaces, if they are in different modules.
 	dir string
-	// lost is how long the experiment with pauses takes in seconds: enough for
-	// some pauses with the store's shortest lease. Zero is a proof of no backend:
-	// it has tests of its own, and leaves no report.
+	// lost is the duration of the experiment with pauses in seconds: enough for some pauses
+	// with the store's shortest lease. Zero means that the proof is not for a backend: it
+	// has tests of its own, and leaves no report.
 	lost int
 }
 
-// proofs lists the backends, as the page does, and after them the fences, the
-// examples that are deployed, and the command line.
+// proofs lists the backends in the order of the page, then the fences, the deployed
+// examples, and the command line.
 var proofs = []proof{
 	{"zookeeper", []string{"conclave", "zookeeper"}, "test/conformance", 45},
 	{"etcd", []string{"etcd"}, "election/backend/etcd", 45},
@@ -67,7 +66,7 @@ func (p proof) slow() bool {
 	return len(p.stores) > 0 && !slices.ContainsFunc(p.stores, func(name string) bool { return !stores.Slow(name) })
 }
 
-// pattern is which tests belong to the proof.
+// pattern returns the tests that belong to the proof.
 func (p proof) pattern() string {
 	if strings.HasPrefix(p.dir, "test/") {
 		return "(?i)" + p.name + ".*Suite"
@@ -75,12 +74,12 @@ func (p proof) pattern() string {
 	return "."
 }
 
-// slowStores are those that -quick leaves out.
+// slowStores returns the stores that -quick leaves out.
 func slowStores() []string {
 	return slices.DeleteFunc(stores.Names(), func(name string) bool { return !stores.Slow(name) })
 }
 
-// choose returns the proofs that are asked for.
+// choose returns the proofs that were selected.
 func choose(only, without string, quick bool) ([]proof, error) {
 	wanted, left := names(only), names(without)
 	for _, name := range slices.Concat(wanted, left) {

@@ -19,29 +19,29 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// testsWithin bounds the tests of one backend.
+// testsWithin limits the time for the tests of one backend.
 const testsWithin = "40m"
 
-// errNotAll says that something failed; what, has been printed.
+// errNotAll says that something failed; the details were printed.
 var errNotAll = errors.New("not everything was proved")
 
-// runner carries out proofs one after the other.
+// runner runs the proofs.
 type runner struct {
 	out     io.Writer
 	chosen  []proof
 	without []string // names of backends and stores
-	lost    bool     // the experiment with pauses in place of the suite
-	suite   bool     // nothing but the suite
+	lost    bool     // only the experiment with pauses
+	suite   bool     // only the suite
 	docs    bool
-	// parallel is how many proofs are carried out at a time.
+	// parallel is how many proofs run at a time.
 	parallel int
-	lease    time.Duration // the least; 0 leaves it to the suites
-	from     string        // the logs of an earlier run, whose reports are taken
+	lease    time.Duration // the shortest lease; 0 leaves it to the suites
+	from     string        // logs of an earlier run whose reports are used
 
 	logs string
 }
 
-// run carries out all that was chosen, and writes the page.
+// run runs all selected proofs, and writes the page.
 func (r *runner) run(ctx context.Context) error {
 	var err error
 	if r.logs, err = logDir(); err != nil {
@@ -50,7 +50,7 @@ func (r *runner) run(ctx context.Context) error {
 	if r.lost || r.suite { // the others have no suite
 		r.chosen = slices.DeleteFunc(r.chosen, func(p proof) bool { return p.lost == 0 })
 	}
-	if r.parallel > 1 { // the longest first
+	if r.parallel > 1 { // the longest one first
 		slices.SortStableFunc(r.chosen, func(a, b proof) int { return b.lost - a.lost })
 	}
 	found, proved, failed := r.proveAll(ctx)
@@ -88,9 +88,9 @@ func (r *runner) run(ctx context.Context) error {
 	return nil
 }
 
-// proveAll carries out the proofs, some at a time.
+// proveAll runs the proofs, some at a time.
 func (r *runner) proveAll(ctx context.Context) (found []electiontest.Report, proved, failed int) {
-	var mu sync.Mutex // found, proved, failed, and the output
+	var mu sync.Mutex // guards found, proved, failed, and the output
 	var all sync.WaitGroup
 	places := make(chan struct{}, max(1, r.parallel))
 	for _, p := range r.chosen {
@@ -115,8 +115,7 @@ func (r *runner) proveAll(ctx context.Context) (found []electiontest.Report, pro
 	return found, proved, failed
 }
 
-// prove builds the stores of one backend and runs its tests; what is to be
-// printed goes to out.
+// prove builds the stores of one backend and runs its tests; output goes to out.
 func (r *runner) prove(ctx context.Context, p proof, out io.Writer) ([]electiontest.Report, bool) {
 	began := time.Now()
 	var leave []string
@@ -183,7 +182,7 @@ func (r *runner) test(ctx context.Context, p proof, leave []string) ([]electiont
 	return found, errors.Join(failure, err)
 }
 
-// pattern is which tests to run: all of a backend, its suites, or the one
+// pattern returns the tests to run: all of a backend, only its suites, or only the
 // experiment of each suite.
 func (r *runner) pattern(p proof) string {
 	pattern := p.pattern()

@@ -12,17 +12,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// goodPaths is a small tree, so that operations meet.
+// goodPaths is a small tree, so operations often use the same znodes.
 var goodPaths = []string{
 	"/a", "/a", "/b", "/c", "/a/b", "/a/b", "/a/c", "/b/a", "/b/b", "/a/b/c", "/a/b/d", "/a/b/c/d",
 	"/b/b/b", "/c/c", "/d", "/d/e", "/q", "/q/x", "/q/y", "/q/x/y",
 	"/a/n-0000000002", "/a/n-0000000004", "/b/n-0000000003", "/a/0000000005", "/b/b/n-0000000001",
 }
 
-// sequentialPaths are what a counter is appended to.
+// sequentialPaths are paths for sequential znodes.
 var sequentialPaths = []string{"/a/n-", "/a/n-", "/b/n-", "/a/", "/b/b/n-", "/q/n-", "/n-", "/", "/a/b/m-", "/no/n-"}
 
-// plainOddPaths are bad or strange, and come back as they are.
+// plainOddPaths are invalid or strange, and returned unchanged.
 var plainOddPaths = []string{
 	"/", "", "a", "/a/", "//", "/a//b", "/a/./b", "/a/..", "/..", "/a/...", "/a/b.", "/a\x00b", "/a/\x01", "/a/\x1f",
 	"/a/\x7f", "/a/\u0085", "/a/\u00a0", "/a/é", "/a/日本", "/a/\uf8ff", "/a/\uf900", "/a/\uffef", "/a/\ufff0",
@@ -30,8 +30,8 @@ var plainOddPaths = []string{
 	"/a/" + strings.Repeat("long", 100),
 }
 
-// recodedPaths come back from Apache as other bytes, since Java's strings are
-// not bytes. They are asked for, but not where they would be echoed.
+// recodedPaths are returned by Apache as different bytes, because Java's strings are not
+// bytes. They are used only where they are not echoed.
 var recodedPaths = []string{"/a/😀", "/a/\xff\xfe", "/a/\xc3", "/a/\xed\xa0\x80"}
 
 // A text that may be null on the wire.
@@ -57,7 +57,7 @@ func (n nullable) String() string {
 	return fmt.Sprintf("%q", n.text)
 }
 
-// target is the path of a write: not null, see known.go.
+// target returns the path of a write: not null, see known.go.
 func (g *generator) target(echoed bool) nullable {
 	for {
 		if path := g.path(echoed); !path.null {
@@ -66,7 +66,7 @@ func (g *generator) target(echoed bool) nullable {
 	}
 }
 
-// path is mostly good. echoed says that the answer may hold it.
+// path returns a path that is mostly good. echoed means that the answer may contain it.
 func (g *generator) path(echoed bool) nullable {
 	switch n := g.rand.IntN(100); {
 	case n < 86:
@@ -81,7 +81,7 @@ func (g *generator) path(echoed bool) nullable {
 	return nullable{text: "/a"}
 }
 
-// data of a znode: small, empty, null, or not small.
+// data returns the data of a znode: small, empty, null, or larger.
 func (g *generator) data() []byte {
 	switch g.rand.IntN(8) {
 	case 0:
@@ -98,7 +98,7 @@ func (g *generator) data() []byte {
 	return b
 }
 
-// version is mostly any, else small, so that it often fits.
+// version returns mostly -1, else a small version, which often fits.
 func (g *generator) version() int32 {
 	switch g.rand.IntN(10) {
 	case 0:
@@ -109,7 +109,7 @@ func (g *generator) version() int32 {
 	return -1
 }
 
-// An acl is one entry as it is written, with its nulls.
+// An acl is one entry in its encoded form, including nulls.
 type acl struct {
 	perms      int32
 	scheme, id nullable
@@ -125,11 +125,11 @@ type aclList []acl
 var openACL = aclList{entry(31, "world", "anyone")}
 
 const (
-	aliceID = "alice:4bFpvvRzvu0/hQHxLlNXlWb8+9I=" // not her password: nobody's
+	aliceID = "alice:4bFpvvRzvu0/hQHxLlNXlWb8+9I=" // not the digest of her password, but of none
 	bobID   = "bob:fyVmFCwVbTJYrznoSu1koqYEYF0="   // bob:secret
 )
 
-// goodACLs can be stored; most keep the tree usable.
+// goodACLs can be stored; with most of them the tree stays usable.
 var goodACLs = []aclList{
 	openACL, openACL, openACL,
 	{entry(1, "world", "anyone")},
@@ -160,7 +160,7 @@ var badACLs = []aclList{
 	{entry(31, "world", "anyone"), entry(31, "nonsense", "x")},
 }
 
-// acl is mostly open.
+// acl returns an ACL that is mostly open.
 func (g *generator) acl() aclList {
 	switch n := g.rand.IntN(20); {
 	case n < 13:
@@ -200,12 +200,12 @@ func (l aclList) String() string {
 
 func u32(n int32) []byte { return jute.AppendInt(nil, n) }
 
-// pathStep is a request whose body is a path and something more.
+// pathStep returns a request whose body is a path followed by more.
 func pathStep(op zk.Op, path string, more []byte) step {
 	return step{op: op, body: append(jute.AppendString(nil, path), more...), text: fmt.Sprintf("%s %q", op, path)}
 }
 
-// createStep is any of the four creates.
+// createStep returns any of the four creates.
 func createStep(op zk.Op, path string, data []byte, list aclList, flags int32, ttl int64) step {
 	return createOf(op, nullable{text: path}, data, list, flags, ttl)
 }
@@ -220,7 +220,7 @@ func createOf(op zk.Op, path nullable, data []byte, list aclList, flags int32, t
 	return step{op: op, body: b, text: text}
 }
 
-// cut shortens a body or adds to it. What is added is ignored by a server.
+// cut truncates a body or appends to it. Servers ignore appended bytes.
 func (g *generator) cut(s step) step {
 	switch {
 	case len(s.body) == 0 || g.one(3):

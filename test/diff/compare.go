@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// firstDifference is the first step at which two transcripts differ, -1 if none.
+// firstDifference returns the first step at which two transcripts differ, -1 if there is
+// none.
 func firstDifference(left, right transcript) int {
 	for i := range left {
 		if !slices.Equal(left[i], right[i]) {
@@ -17,8 +18,8 @@ func firstDifference(left, right transcript) int {
 	return -1
 }
 
-// describe shows what the two servers said at a step: the lines that both have
-// if they are few, and those that only one has.
+// describe shows what the two servers answered at a step: the common lines if they are few,
+// and the lines that only one has.
 func describe(left, right transcript, at int, names [2]string) string {
 	const bothMax = 20
 	var b strings.Builder
@@ -40,10 +41,10 @@ func describe(left, right transcript, at int, names [2]string) string {
 	return b.String()
 }
 
-// common are the lines of a that b has too.
+// common returns the lines of a that b has, too.
 func common(a, b []string) []string { return without(a, without(a, b)) }
 
-// without are the lines of a that b has not, each as often as it is missing.
+// without returns the lines of a that b does not have, each as often as it is missing.
 func without(a, b []string) []string {
 	rest := slices.Clone(b)
 	var out []string

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// never is a reaping interval that no run reaches.
+// never is an interval for reaping that is longer than any run.
 const never = int(time.Hour / time.Millisecond)
 
 // options are the command line.
@@ -191,7 +191,7 @@ func showKeep(keep []int) string {
 	return strings.Join(parts, ",")
 }
 
-// parseKeep reads what showKeep writes; nil for nothing.
+// parseKeep parses what showKeep writes; nil for an empty text.
 func parseKeep(text string) ([]int, error) {
 	if text == "" {
 		return nil, nil

@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// matrixRows has a row for each operation that a client may send: the requests about a
-// znode path, which has a child c, that need a permission of one of the two; or why there
-// are none.
+// matrixRows has a row for each operation that a client may send. The row has the requests
+// about a znode path with a child c that need a permission of one of the two, or the reason
+// why there are none.
 var matrixRows = map[zk.Op]struct {
 	about func(path string) []step
 	why   string
@@ -42,7 +42,7 @@ var matrixRows = map[zk.Op]struct {
 		} {
 			all = append(all, several(zk.OpMulti, about(path)...))
 		}
-		// What is refused is one of several, wherever it stands.
+		// The refused operation is one of several, at any position.
 		parts := append(append(setting(path), creating(zk.OpCreate2, 0)(path+"/c")...), creating(zk.OpCreate, 0)(path)...)
 		for range parts {
 			all = append(all, several(zk.OpMulti, parts...))
@@ -86,7 +86,7 @@ func setting(path string) []step {
 	return []step{pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("x")), u32(-1)...))}
 }
 
-// What follows the path where a watch may be set.
+// The byte that follows the path if a watch may be set.
 var unwatched, watched = []byte{0}, []byte{1}
 
 func reading(op zk.Op, more ...[]byte) func(string) []step {
@@ -98,7 +98,7 @@ func reading(op zk.Op, more ...[]byte) func(string) []step {
 	}
 }
 
-// removing looks for watches before and after there are some.
+// removing removes watches before and after some were set.
 func removing(op zk.Op) func(string) []step {
 	return func(path string) []step {
 		look := pathStep(op, path, u32(3))
@@ -106,7 +106,7 @@ func removing(op zk.Op) func(string) []step {
 	}
 }
 
-// rearming sets watches that were missed, and one of each kind that was not.
+// rearming sets watches that have missed an event, and one of each kind that has not.
 func rearming(op zk.Op, lists int) func(string) []step {
 	return func(path string) []step {
 		var all []step
@@ -121,7 +121,7 @@ func rearming(op zk.Op, lists int) func(string) []step {
 	}
 }
 
-// several is a transaction, or several reads.
+// several returns a transaction, or several reads.
 func several(op zk.Op, subs ...step) step {
 	s := step{op: op, text: op.String() + " {", alone: true}
 	for _, sub := range subs {
@@ -133,9 +133,9 @@ func several(op zk.Op, subs ...step) step {
 	return s
 }
 
-// granted has a row for each scheme of ACLs: the ids by which somebody may have a permission,
-// or not, or why there are none. All callers come from 127.0.0.1, and auth stands for the
-// keeper.
+// granted has a row for each ACL scheme: the ids by which a caller may or may not have a
+// permission, or the reason why there are none. All callers come from 127.0.0.1, and auth
+// stands for the keeper.
 var granted = map[string]struct {
 	ids []string
 	why string
@@ -150,11 +150,11 @@ var granted = map[string]struct {
 	"ensemble": {why: "it proves nothing, and no ACL may name it"},
 }
 
-// A caller is a connection of the matrix, and what it proves.
+// A caller is a connection of the matrix, and its proofs.
 type caller struct {
 	digest      string // user:password
-	sasl        string // the user, whose password is saslPassword
-	certificate string // with TLS
+	sasl        string // the user; the password is saslPassword
+	certificate string // name of the certificate; implies TLS
 }
 
 func (c caller) String() string {
@@ -169,18 +169,18 @@ func (c caller) String() string {
 	return "nobody"
 }
 
-// keeper makes the znodes, and changes them.
+// keeper creates the znodes, and changes them.
 var keeper = caller{digest: "super:admin"}
 
-// Those that ask: of servers as they are without settings, and of servers that know names by
-// other proofs, which the super user may have given, too.
+// The callers: of servers without settings, and of servers that accept other proofs, by
+// which a caller may also be the super user.
 var (
 	withPasswords = []caller{{digest: "bob:secret"}, {}, {digest: "super:admin"}}
 	withProofs    = []caller{{sasl: "bob"}, {certificate: "bob"}, {sasl: "root"}, {certificate: "root"}, {}}
 )
 
-// matrix is the script by which each caller asks for everything with every permission, by every
-// scheme, while watches of the caller are there, and with changes that these would tell.
+// matrix returns the script in which each caller requests everything with every permission,
+// by every scheme, with watches of the caller in place and changes that would trigger them.
 func matrix(callers []caller) *script {
 	m := &script{}
 	xids := map[int]zk.Xid{}
@@ -226,13 +226,13 @@ func matrix(callers []caller) *script {
 						ask(1+i, row.about(path)...)
 						ask(0, pathStep(zk.OpSetData, path, append(jute.AppendBytes(nil, []byte("y")), u32(-1)...)),
 							createStep(zk.OpCreate, path+"/d", nil, openACL, 0, 0))
-						ask(1+i, pathStep(zk.OpExists, "/", []byte{0})) // events come before its answer
+						ask(1+i, pathStep(zk.OpExists, "/", []byte{0})) // events come before the answer to this
 					}
 				}
 			}
 		}
 	}
-	// What auth stands for, in the list of each of them, and what the others may do then.
+	// What auth stands for, in each caller's ACL, and what the others may do then.
 	for i := range callers {
 		path := fmt.Sprintf("/own%d", i)
 		ask(1+i, createStep(zk.OpCreate, path, []byte("data"), aclList{entry(31, "auth", "")}, 0, 0))

@@ -14,7 +14,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// name is the script's name of a session id.
+// name returns the script's name for a session id.
 func (r *run) name(id zk.SessionID) string {
 	if name, ok := r.names[id]; ok {
 		return name
@@ -22,12 +22,12 @@ func (r *run) name(id zk.SessionID) string {
 	return "unknown-session"
 }
 
-// reply writes a reply as text, with everything normalised that diff-D3 allows.
+// reply returns a reply as text, normalised as far as diff-D3 allows.
 func (r *run) reply(op zk.Op, h wire.ReplyHeader, body []byte) string {
 	head := fmt.Sprintf("xid=%d zxid=%d err=%d", h.Xid, h.Zxid, h.Code)
 	if h.Code != zk.OK {
-		// Apache appends the results it has to a multiRead that fails as a
-		// whole; clients do not look. See docs/differences.md, "error bodies".
+		// To a multiRead that fails as a whole, Apache appends the results that it has;
+		// clients ignore them. See docs/differences.md, "error bodies".
 		if len(body) > 0 && op != zk.OpMultiRead {
 			head += fmt.Sprintf(" body=%x", body)
 		}
@@ -92,7 +92,7 @@ func (r *run) multi(subs []zk.Result) string {
 func (r *run) stat(s *zk.Stat) string {
 	modified := r.time(s.Mtime)
 	if s.Mzxid == s.Czxid {
-		// Unchanged since it was created: the two times must be one.
+		// The data was not changed since its creation, so the two times must be equal.
 		modified = "same"
 		if s.Mtime != s.Ctime {
 			modified = "not-ctime"
@@ -103,7 +103,7 @@ func (r *run) stat(s *zk.Stat) string {
 		s.DataLength, s.NumChildren, r.time(s.Ctime), modified)
 }
 
-// time is "now" for a time within the run, "0" for none.
+// time returns "now" for a time within the run, "0" for none.
 func (r *run) time(ms int64) string {
 	const slackMs = 2000
 	switch {
@@ -120,7 +120,7 @@ func showData(b []byte) string {
 	case b == nil:
 		return "null"
 	case bytes.Contains(b, []byte("\nversion=")):
-		return "the configuration" // with other ports
+		return "the configuration" // the ports differ
 	case len(b) > 64:
 		return fmt.Sprintf("%d bytes crc %08x", len(b), crc32.ChecksumIEEE(b))
 	}
@@ -141,8 +141,8 @@ func showACL(list []zk.ACL) string {
 	return fmt.Sprintf("%q", parts)
 }
 
-// sortedIdentities orders neighbouring digest entries of equal permissions:
-// "auth" expands to the identities of a connection, which are a set.
+// sortedIdentities sorts neighbouring digest entries with equal permissions: "auth" expands
+// to the identities of a connection, which are a set.
 func sortedIdentities(list []zk.ACL) []zk.ACL {
 	out := append([]zk.ACL{}, list...)
 	for i := 0; i < len(out); {
@@ -156,7 +156,8 @@ func sortedIdentities(list []zk.ACL) []zk.ACL {
 	return out
 }
 
-// event decodes a notification; what cannot be decoded is said at once.
+// event decodes a notification. If it cannot be decoded, the transcript gets a line at
+// once.
 func (r *run) event(at int, h wire.ReplyHeader, body []byte) zk.Event {
 	e, err := wire.DecodeEvent(h, body)
 	if err != nil || h.Code != zk.OK {
@@ -165,8 +166,8 @@ func (r *run) event(at int, h wire.ReplyHeader, body []byte) zk.Event {
 	return e
 }
 
-// sayEvents writes events down in their order, except that those of one closed
-// session, which share a zxid that no write was answered with, are sorted.
+// sayEvents writes events to the transcript in order, except that the events of one closed
+// session are sorted. They share a zxid that is not the reply zxid of any write.
 func (r *run) sayEvents(at, slot int, events []zk.Event) {
 	for i := 0; i < len(events); {
 		j := i + 1

@@ -55,10 +55,10 @@ func (p *pair) play(s *script, keep []int) (left, right transcript, err error) {
 	return left, a.t, err
 }
 
-// shrink drops steps as long as the first difference is still at the same step,
-// so that one difference does not turn into another: in halves, then
-// quarters, and so on down to single steps (delta debugging). It stops after
-// the given time and returns what it has by then.
+// shrink drops steps as long as the first difference stays at the same step, so one
+// difference does not turn into another. It drops halves, then quarters, and so on down to
+// single steps (delta debugging). It stops after the given time and returns the result so
+// far.
 func (p *pair) shrink(s *script, at int, within time.Duration) []int {
 	deadline := time.Now().Add(within)
 	keep := all(min(at+1, len(s.steps)))

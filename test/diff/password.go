@@ -8,10 +8,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// passwordOf derives the password of a session as every ZooKeeper server does:
-// four outputs of the JDK's linear congruential generator, least significant
-// byte first. It is written here again so that the test does not trust
-// the server's own copy.
+// passwordOf derives the password of a session as every ZooKeeper server does: four outputs
+// of the JDK's linear congruential generator, least significant byte first. It is
+// implemented here again so the test does not rely on the server's own copy.
 func passwordOf(id zk.SessionID) zk.Password {
 	const (
 		multiplier = 0x5DEECE66D

@@ -17,16 +17,17 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// saslPassword is that of each user of the JAAS file.
+// saslPassword is the password of each user in the JAAS file.
 const saslPassword = "secret"
 
-// proofs are the files by which servers know names: certificates, and the users of a JAAS file.
+// proofs are the files by which servers verify names: certificates, and the users of a JAAS
+// file.
 type proofs struct {
 	dir       string
 	authority *certtest.Authority
 }
 
-// nameOf is the name of a certificate, as Java writes it.
+// nameOf returns the name of a certificate, as Java writes it.
 func nameOf(who string) string { return "CN=" + who + ",O=Conclave" }
 
 func newProofs() (*proofs, error) {
@@ -53,11 +54,12 @@ func newProofs() (*proofs, error) {
 
 func (p *proofs) path(name string) string { return filepath.Join(p.dir, name) }
 
-// remove removes the files; what cannot be removed is a temporary file.
+// remove removes the files. They are temporary, so errors do not matter.
 func (p *proofs) remove() { _ = os.RemoveAll(p.dir) }
 
-// options let a server know names by both, on the one port, where a client without a certificate
-// is nobody. Apache needs Netty for that, and classes by name.
+// options returns options for a server that verifies names by both, on one port, where a
+// client without a certificate has no name. Apache needs Netty for that, and classes by
+// name.
 func (p *proofs) options() servers.Options {
 	const classes = "org.apache.zookeeper.server."
 	return servers.Options{
@@ -71,13 +73,13 @@ func (p *proofs) options() servers.Options {
 			"authProvider.2=" + classes + "auth.X509AuthenticationProvider",
 			"X509AuthenticationProvider.superUser=" + nameOf("root"),
 			"superUser=root",
-			"fips-mode=false", // or there is no DIGEST-MD5
+			"fips-mode=false", // otherwise DIGEST-MD5 is off
 		},
 		Properties: map[string]string{"java.security.auth.login.config": p.path("jaas.conf")},
 	}
 }
 
-// shows is what clients show, by whose certificate it is.
+// shows returns the clients' TLS configurations, by certificate.
 func (p *proofs) shows() map[string]*tls.Config {
 	all := map[string]*tls.Config{}
 	for _, who := range []string{"bob", "root"} {
@@ -86,8 +88,8 @@ func (p *proofs) shows() map[string]*tls.Config {
 	return all
 }
 
-// compareProofs plays the matrix of those who prove names on servers that know them. It
-// returns how long the script is.
+// compareProofs plays the matrix of callers with proofs on servers that verify them. It
+// returns the length of the script.
 func compareProofs(ctx context.Context, kinds [2]servers.Kind, o options) (requests int, same bool, err error) {
 	files, err := newProofs()
 	if err != nil {
@@ -105,8 +107,8 @@ func compareProofs(ctx context.Context, kinds [2]servers.Kind, o options) (reque
 	return len(m.steps), same, err
 }
 
-// prove proves a name by DIGEST-MD5. What both sides say has random parts, and is not
-// written down; whether each accepts the other is.
+// prove proves a name by DIGEST-MD5. The messages of both sides have random parts, and are
+// not recorded; whether each side accepts the other is.
 func (r *run) prove(at int, s *step) {
 	c := r.conns[s.conn]
 	if c == nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// reapMs is how often the servers of the reaping script look for containers and
-// TTL znodes whose time has come: shorter than quietAfter, and longer than a
-// disk takes, since what is on its way to the disk is deleted again.
+// reapMs is how often the servers of the reaping script look for containers and TTL znodes
+// to delete. It is shorter than quietAfter, and longer than a disk takes to write, because
+// otherwise a deletion in progress would be tried again.
 const reapMs = 500
 
-// reaping is a script in which containers and TTL znodes go, one at a time and
-// watched by another session: what goes at what moment is the server's choice,
-// so that random scripts cannot have it.
+// reaping returns a script in which containers and TTL znodes are deleted, one at a time
+// and watched by another session. The server chooses when to delete, so random scripts
+// cannot contain this.
 func reaping() *script {
 	s := &script{steps: []step{
 		{kind: stepConnect, conn: 0, timeoutMs: sessionTimeoutMs},
@@ -30,7 +30,7 @@ func reaping() *script {
 		for _, one := range steps {
 			s.steps = append(s.steps, request(one, zk.Xid(len(s.steps))))
 		}
-		// What happened is read after the events of it.
+		// The result is read after its events.
 		look := request(pathStep(zk.OpGetChildren2, "/", []byte{0}), 0)
 		look.conn = 1
 		s.steps = append(s.steps, step{kind: stepQuiesce}, look)

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-// Without this, a check that checks nothing would pass everywhere.
+// Without this test, a check that checks nothing would pass everywhere.
 func TestTheCheckersFindWhatSomebodyTampersWith(t *testing.T) {
 	s, err := servers.Start(t.Context(), kind(t, "J9"), servers.Options{})
 	must(t, err)

@@ -14,8 +14,8 @@ import (
 	"github.com/conclave-project/conclave/election/backend/zookeeper"
 )
 
-// electing are candidates of one election that lead again and again, each for a
-// short while, as long as a test goes on (scenario-E17).
+// electing are candidates of one election that lead repeatedly, each for a short time, as
+// long as a test runs (scenario-E17).
 type electing struct {
 	t     *testing.T
 	stop  context.CancelFunc
@@ -25,7 +25,7 @@ type electing struct {
 	past []term
 }
 
-// term is one leadership as its holder saw it.
+// term is one leadership as seen by its holder.
 type term struct {
 	who      string
 	token    election.Token
@@ -57,7 +57,7 @@ func startElecting(t *testing.T, addrs string) *electing {
 func (e *electing) lead(ctx context.Context, lead election.Leadership) error {
 	one := term{who: lead.ID(), token: lead.Token(), from: clock.Now()}
 	select {
-	case <-time.After(100 * time.Millisecond): // what it does
+	case <-time.After(100 * time.Millisecond): // the leader's work
 	case <-ctx.Done():
 	}
 	one.to = clock.Now()
@@ -78,7 +78,7 @@ func (e *electing) end() {
 	e.group.Wait()
 }
 
-// finish ends it and returns how often somebody led.
+// finish ends the candidates and returns the number of leaderships.
 func (e *electing) finish() int {
 	e.end()
 	return len(e.past)

@@ -14,10 +14,10 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-// patience bounds each wait of a test for something that must happen.
+// patience limits each wait of a test for something that must happen.
 const patience = 60 * time.Second
 
-// kinds turns a line such as "G J8 J9" into programs: G is the guest.
+// kinds parses a line such as "G J8 J9" into kinds: G is the guest.
 func kinds(t *testing.T, line string) []servers.Kind {
 	t.Helper()
 	var all []servers.Kind
@@ -51,7 +51,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// waitFor polls what nothing announces.
+// waitFor polls a condition that nothing announces.
 func waitFor(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -67,21 +67,21 @@ func waitFor(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// A scene is an ensemble and the clients that work on it during one test.
+// A scene is an ensemble with its clients during one test.
 type scene struct {
 	t        *testing.T
 	e        *servers.Ensemble
 	load     *workload.Load
 	java     *javaWriter    // nil: none
 	electing *electing      // nil: none
-	client   client.Options // what clients need, such as a proof of who they are
+	client   client.Options // what clients need, such as credentials
 
-	// alarms are mismatches of the digest that Apache's servers have counted
-	// while they took a snapshot, by process. See awaitServing.
+	// alarms are digest mismatches that Apache's servers have counted while they received a
+	// snapshot, by process. See awaitServing.
 	alarms map[int]float64
 }
 
-// newScene makes an ensemble that ends with the test; nothing is started.
+// newScene makes an ensemble that ends with the test; it starts nothing.
 func newScene(t *testing.T, o servers.EnsembleOptions) *scene {
 	t.Helper()
 	e, err := servers.NewEnsemble(t.Context(), o)
@@ -97,8 +97,8 @@ func newScene(t *testing.T, o servers.EnsembleOptions) *scene {
 	return &scene{t: t, e: e, alarms: map[int]float64{}}
 }
 
-// startUnder starts as many members as make a quorum, with the leader the one
-// of the highest id among them, so that it must be elected.
+// startUnder starts just enough members for a quorum, of which leader has the highest id,
+// so it must be elected.
 func (s *scene) startUnder(leader int) {
 	s.t.Helper()
 	var participants []*servers.Member
@@ -141,9 +141,9 @@ func (s *scene) startRest() {
 	}
 }
 
-// awaitServing waits until a server that was started follows or observes. Apache's
-// count a false alarm for each transaction that the snapshot they were sent, of
-// a tree that others were changing, already held: these are not to be counted.
+// awaitServing waits until a started server follows or observes. Apache's servers count a
+// false alarm for each transaction that was already in the snapshot they were sent, if the
+// tree was changing meanwhile; these alarms must not count.
 func (s *scene) awaitServing(m *servers.Member) {
 	s.t.Helper()
 	mode := "follower"
@@ -163,7 +163,7 @@ func (s *scene) mismatches(m *servers.Member) float64 {
 	return metrics["zk_digest_mismatches_count"]
 }
 
-// work lets clients of Go, and one of Java, begin to write.
+// work starts clients in Go, and one in Java, that write.
 func (s *scene) work(o workload.Options) {
 	s.t.Helper()
 	o.Servers, o.Client = s.e.Addrs(), s.client
@@ -173,7 +173,7 @@ func (s *scene) work(o workload.Options) {
 	s.t.Cleanup(s.load.Close)
 }
 
-// await waits until the clients have written so much more.
+// await waits until the clients have done this many more writes.
 func (s *scene) await(writes int64) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
@@ -186,8 +186,8 @@ func (s *scene) await(writes int64) {
 	}
 }
 
-// check ends the load and holds the servers to their promises: what the clients
-// were told, equal trees, equal zxids, equal digests.
+// check ends the load and checks the servers' promises: the answers to clients, equal
+// trees, equal zxids, equal digests.
 func (s *scene) check() {
 	s.t.Helper()
 	if s.java != nil {
@@ -205,7 +205,7 @@ func (s *scene) check() {
 	s.t.Logf("%s; all at zxid %#x with digest %x", s.e.Describe(), zxid, digest)
 }
 
-// addrs are those of the servers that run.
+// addrs returns the addresses of the running servers.
 func (s *scene) addrs() []string {
 	var addrs []string
 	for _, m := range s.e.Members {
@@ -216,7 +216,7 @@ func (s *scene) addrs() []string {
 	return addrs
 }
 
-// lost is how many sessions were lost.
+// lost returns how many sessions were lost.
 func (s *scene) lost() int64 {
 	n := s.load.Figures().Lost
 	if s.java != nil {
@@ -225,13 +225,13 @@ func (s *scene) lost() int64 {
 	return n
 }
 
-// digestEvery is how often Apache remembers a digest: at each zxid that this
-// number divides.
+// digestEvery is how often Apache remembers a digest: at each zxid that is a multiple of
+// it.
 const digestEvery = 128
 
-// sameDigest writes up to a zxid of which all servers remember the digest, and
-// compares. Servers also compare with their leader at each transaction, and
-// count where they differ.
+// sameDigest writes up to a zxid whose digest all servers remember, and compares the
+// digests. Servers also compare with their leader at each transaction, and count
+// differences.
 func (s *scene) sameDigest() (int64, uint64) {
 	s.t.Helper()
 	c, err := client.Dial(s.t.Context(), strings.Join(s.addrs(), ","), s.client)

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// A Conclave server is down while a multi fails on a leader of Apache's, which has changed the
-// transaction when it sends it in the DIFF (review 26, F7).
+// A Conclave server is down while a multi fails on a leader of Apache's. By the time this
+// leader sends the transaction in the DIFF, it has changed it (review 26, F7).
 func TestFailedMultiComesInADiff(t *testing.T) {
 	for _, version := range []string{"J9", "J8"} {
 		t.Run(version, func(t *testing.T) {

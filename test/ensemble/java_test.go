@@ -26,8 +26,8 @@ import (
 //go:embed java/Writer.java
 var writerSource []byte
 
-// A javaWriter is Apache's own client, which writes beside those of Go. Its
-// process ends by itself when its input does.
+// A javaWriter is Apache's own client, which writes beside those in Go. Its process ends
+// when its input ends.
 type javaWriter struct {
 	load    *workload.Load
 	input   io.WriteCloser
@@ -42,8 +42,8 @@ type javaWriter struct {
 	done                        bool
 }
 
-// startJava starts a Java client on the load's own znodes; its writes are in the
-// load's ledger.
+// startJava starts a Java client on znodes of the load; its writes are in the load's
+// ledger.
 func startJava(t *testing.T, version string, l *workload.Load, addrs string) *javaWriter {
 	t.Helper()
 	classPath, err := servers.ClassPath(t.Context(), version)
@@ -65,7 +65,7 @@ func startJava(t *testing.T, version string, l *workload.Load, addrs string) *ja
 	return j
 }
 
-// follow reads what the client was told.
+// follow reads the client's results.
 func (j *javaWriter) follow(output io.Reader) {
 	defer close(j.read)
 	lines := bufio.NewScanner(output)
@@ -101,7 +101,7 @@ func (j *javaWriter) line(line string) {
 	}
 }
 
-// await waits until the client has made some writes.
+// await waits until the client has done this many writes.
 func (j *javaWriter) await(t *testing.T, writes int) {
 	t.Helper()
 	j.mu.Lock()
@@ -114,7 +114,7 @@ func (j *javaWriter) await(t *testing.T, writes int) {
 	})
 }
 
-// finish ends the client and waits until all its lines are read.
+// finish ends the client and waits until all its output is read.
 func (j *javaWriter) finish(t *testing.T) {
 	t.Helper()
 	j.input.Close()

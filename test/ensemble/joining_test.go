@@ -25,22 +25,22 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// behind are the servers that are synchronized, and by which leader: the first two servers have the leader's
-// kind, the third joins.
+// behind are the combinations of a leader and the server that it synchronizes: the first
+// two servers have the leader's kind, the third joins.
 var behind = []struct{ leader, learner string }{
 	{"J9", "G"}, {"J8", "G"}, {"G", "J9"}, {"G", "J8"},
 }
 
-// beyondHistory is more than a leader keeps in memory for servers that are
-// behind (500 transactions), and within is less.
+// beyondHistory is more than a leader keeps in memory for servers that are behind (500
+// transactions), and within is less.
 const (
 	beyondHistory = 1200
 	withinHistory = 200
 )
 
-// A server joins with nothing and gets a snapshot, since the leader has neither
-// the history in memory nor leave to read it from its log; then it is killed,
-// misses a few transactions and gets just these.
+// A server joins empty and gets a snapshot, because the leader neither has the history in
+// memory nor may read it from its log. After that it is killed, misses a few transactions,
+// and gets just these.
 func TestJoiningEmptyAndBehind(t *testing.T) {
 	for _, b := range behind {
 		t.Run(b.learner+" joins "+b.leader, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestJoiningEmptyAndBehind(t *testing.T) {
 	}
 }
 
-// fill makes many transactions at once.
+// fill creates many transactions at once.
 func (s *scene) fill(transactions int) {
 	s.t.Helper()
 	c, err := client.Dial(s.t.Context(), s.e.Addrs(), client.Options{})
@@ -95,8 +95,8 @@ func tailFrom(m *servers.Member, offset int) string {
 	return log[min(offset, len(log)):]
 }
 
-// synchronization reads from the logs how a learner was synchronized. At least
-// one of the two is Apache's.
+// synchronization finds out from the logs how a learner was synchronized. At least one of
+// the two is Apache's.
 func synchronization(learner, leader string) string {
 	for _, line := range []struct{ log, text, how string }{
 		{learner, "Getting a snapshot from leader", "SNAP"},
@@ -113,14 +113,14 @@ func synchronization(learner, leader string) string {
 	return "nothing known"
 }
 
-// ahead are the servers that are truncated, and by which leader: the old leader has the first kind, the
-// other two the second.
+// ahead are the combinations of a server that is truncated and its leader: the old leader
+// has the first kind, the other two servers the second.
 var ahead = []struct{ old, others string }{
 	{"G", "J9"}, {"J9", "G"}, {"J8", "G"}, {"G", "J8"},
 }
 
-// The leader logs a transaction that nobody else gets, and dies. The others go
-// on without it; when it comes back it must forget.
+// The leader logs a transaction that no other server gets, and dies. The others continue
+// without it; when it comes back it must drop the transaction.
 func TestJoiningAhead(t *testing.T) {
 	for _, a := range ahead {
 		t.Run(a.old+" joins "+a.others, func(t *testing.T) {
@@ -138,8 +138,8 @@ func TestJoiningAhead(t *testing.T) {
 			}
 			must(t, servers.StartAll(t.Context(), s.e.Member(1), s.e.Member(2)))
 			s.leader()
-			// Nobody has written in the new epoch, so its leader's history ends
-			// below the stranded transaction. Conclave's sends Apache's server a later state.
+			// Nobody has written in the new epoch, so its leader's history ends below the
+			// stranded transaction. A Conclave leader sends Apache's server a later state.
 			how := "TRUNC"
 			if a.others == "G" {
 				how = "SNAP"
@@ -154,8 +154,9 @@ func TestJoiningAhead(t *testing.T) {
 	}
 }
 
-// A server of Apache's that is elected writes a snapshot before it asks anybody: also of what it has and nobody has
-// committed. Truncating its log leaves that.
+// A server of Apache's that is elected writes a snapshot before it contacts any other
+// server, even of transactions that only it has and that were not committed. Truncating its
+// log does not remove them from the snapshot.
 func TestJoiningAheadOfTheOwnSnapshot(t *testing.T) {
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G G J9"), JavaFlags: []string{"-Dconclave.log.learners=DEBUG"}})
 	s.startUnder(3)
@@ -178,7 +179,8 @@ func TestJoiningAheadOfTheOwnSnapshot(t *testing.T) {
 	s.hasNowhere("/stranded")
 }
 
-// A server of Apache's that is ahead is needed for a quorum: it does not wait for a later state.
+// A server of Apache's that is ahead is needed for a quorum, so it is not made to wait for
+// a later state.
 func TestJoiningAheadWhereItIsNeeded(t *testing.T) {
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G G J9"), JavaFlags: []string{"-Dconclave.log.learners=DEBUG"}})
 	s.startUnder(3)
@@ -199,7 +201,8 @@ func TestJoiningAheadWhereItIsNeeded(t *testing.T) {
 	s.hasNowhere("/stranded")
 }
 
-// voteFor has server 1, which is down, vote as another one does, until it is withdrawn.
+// voteFor makes server 1, which is down, vote like another server, until withdraw is
+// called.
 func (s *scene) voteFor(other *servers.Member) (withdraw func()) {
 	s.t.Helper()
 	at := func(m *servers.Member) []ensemble.Address {
@@ -227,7 +230,7 @@ func (s *scene) voteFor(other *servers.Member) (withdraw func()) {
 	return v.Close
 }
 
-// hasNowhere checks that no server has a znode that nobody has committed.
+// hasNowhere checks that no server has a znode that was never committed.
 func (s *scene) hasNowhere(path string) {
 	s.t.Helper()
 	for _, addr := range s.addrs() {
@@ -242,7 +245,7 @@ func (s *scene) hasNowhere(path string) {
 	}
 }
 
-// strand lets a leader log the creation of a znode that no follower can get.
+// strand makes a leader log the creation of a znode that no follower can get.
 func (s *scene) strand(leader *servers.Member, path string) {
 	s.t.Helper()
 	c, err := client.Dial(s.t.Context(), leader.Addr, client.Options{})
@@ -250,7 +253,7 @@ func (s *scene) strand(leader *servers.Member, path string) {
 	s.strandBy(c, leader, path)
 }
 
-// strandBy is strand by a client that is there.
+// strandBy is strand with an existing client.
 func (s *scene) strandBy(c *client.Client, leader *servers.Member, path string) {
 	s.t.Helper()
 	for _, m := range s.e.Members {
@@ -267,7 +270,7 @@ func (s *scene) strandBy(c *client.Client, leader *servers.Member, path string) 
 	c.Detach()
 }
 
-// logged reports whether a transaction log has the creation of a znode.
+// logged reports whether a transaction log contains the creation of a znode.
 func logged(t *testing.T, dir, path string) bool {
 	t.Helper()
 	segments, err := txnlog.Segments(osfs.New(), dir)
@@ -292,9 +295,10 @@ func logged(t *testing.T, dir, path string) bool {
 	return false
 }
 
-// A leader of Apache's logs a transaction that nobody else gets as the first one of its log, or the others have been
-// sent the state of its epoch before that: it cannot truncate there. It is sent everything, and has the transaction no
-// more. Clients of its last epoch would be transactions of this one, so a client comes back with its session.
+// A leader of Apache's logs a transaction that no other server gets as the first one of its
+// log, or after the others were sent the state of its epoch: it cannot truncate there. It
+// is sent the whole state, and no longer has the transaction. The sessions of clients of its
+// last epoch would lead to transactions in this one, so a client comes back with its session.
 func TestJoiningAheadWithNothingBefore(t *testing.T) {
 	for name, lead := range map[string]func(s *scene, old *servers.Member){
 		"sent the state before": func(s *scene, old *servers.Member) {
@@ -351,7 +355,7 @@ func TestJoiningAheadWithNothingBefore(t *testing.T) {
 			must(t, c.Close())
 			_, err = s.e.AwaitEqual(t.Context())
 			must(t, err)
-			must(t, old.Kill()) // its log still has the transaction
+			must(t, old.Kill()) // its log still contains the transaction
 			must(t, old.Start(t.Context()))
 			s.awaitServing(old)
 			s.hasNowhere("/stranded")
@@ -359,7 +363,7 @@ func TestJoiningAheadWithNothingBefore(t *testing.T) {
 	}
 }
 
-// A server that has lost its disk joins as a new one does.
+// A server that has lost its disk joins like a new one.
 func TestJoiningAfterTheLossOfADisk(t *testing.T) {
 	for _, line := range []string{"J9 J9 G", "G G J9"} {
 		t.Run(line, func(t *testing.T) {

@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-// Observers of both kinds are served by followers of both kinds, in the leader's place: a
-// client of each does everything, the masters are killed one after the other, and so is the
-// leader.
+// Followers of both kinds serve observers of both kinds in place of the leader: a client of
+// each observer does every kind of operation, the observer masters are killed one after the
+// other, and so is the leader.
 func TestObserverMasters(t *testing.T) {
 	for _, mix := range []struct{ name, kinds string }{
 		{"observes by way of Java masters", "J9 J9 J9 G G"},
@@ -60,7 +60,7 @@ func TestObserverMasters(t *testing.T) {
 	}
 }
 
-// Over TLS as well, whose port for observers proves itself as that of the leader does.
+// The same over TLS: the observer port authenticates itself as the leader's port does.
 func TestObserverMastersOverTLS(t *testing.T) {
 	for _, mix := range []struct{ name, kinds string }{
 		{"observes by way of Java masters", "J9 J9 J9 G G"},
@@ -88,7 +88,7 @@ func TestObserverMastersOverTLS(t *testing.T) {
 	}
 }
 
-// masterOf waits until an observer is served by another server than the leader.
+// masterOf waits until a server other than the leader serves an observer.
 func (s *scene) masterOf(id, leader int) *servers.Member {
 	s.t.Helper()
 	var master int
@@ -102,7 +102,7 @@ func (s *scene) masterOf(id, leader int) *servers.Member {
 	return s.e.Member(master)
 }
 
-// metric is a figure of mntr, -1 if it is not told now.
+// metric returns a metric of mntr, -1 if it is missing.
 func (s *scene) metric(m *servers.Member, name string) float64 {
 	s.t.Helper()
 	all, err := servers.Metrics(m.Addr)
@@ -112,8 +112,8 @@ func (s *scene) metric(m *servers.Member, name string) float64 {
 	return -1
 }
 
-// A session goes among observers and their masters. What comes late from the server that it
-// has left is refused, also where both are behind one master.
+// A session moves among observers and their masters. Late requests from the server that it
+// has left are refused, even if both servers have the same master.
 func TestSessionsMoveBehindMasters(t *testing.T) {
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G G G G J9"), Observers: []int{4, 5}, Masters: true})
 	s.startUnder(3)

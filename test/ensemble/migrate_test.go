@@ -30,20 +30,20 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// largeBuffer is what the flags of Java allow: more than a server takes without them.
+// largeBuffer is allowed by Java's flags: more than a server accepts by default.
 const largeBuffer = 4 << 20
 
-// A case of a migration: which servers, and how they are spoken to.
+// A case of a migration: which servers, and how they connect.
 type migrating struct {
 	kinds     string // of Apache's servers
 	observers []int
-	secure    bool // TLS and SASL between the servers, and of clients
+	secure    bool // TLS and SASL between the servers and for clients
 	lines     []string
 }
 
-// An ensemble of Apache's servers, whose TTL znodes and large znodes need flags of Java,
-// is exchanged by `conclave migrate` under load, stopped in the middle, brought back from
-// there, exchanged wholly and brought back: no session and no acknowledged write is lost.
+// In an ensemble of Apache's servers, whose TTL znodes and large znodes need flags of Java,
+// `conclave migrate` replaces the servers under load. It is stopped in the middle, rolled
+// back, then completed and rolled back again: no session and no acknowledged write is lost.
 func TestMigrateCommand(t *testing.T) {
 	for name, c := range map[string]migrating{
 		"in clear text":                    {kinds: "J9 J9 J9"},
@@ -54,8 +54,8 @@ func TestMigrateCommand(t *testing.T) {
 	}
 }
 
-// Where nobody writes no digest comes to be compared by itself: the command sees to it, also
-// where no server remembers one, and its sessions are of one server alone.
+// If no client writes, no digest would be compared. The command makes sure that one is,
+// even if no server remembers a digest, and its sessions are local to one server.
 func TestMigrateCommandOnAQuietEnsemble(t *testing.T) {
 	for name, lines := range map[string][]string{
 		"sessions of all servers": nil,
@@ -66,7 +66,7 @@ func TestMigrateCommandOnAQuietEnsemble(t *testing.T) {
 			must(t, m.s.e.Start(t.Context()))
 			m.run("run")
 			m.all(servers.Conclave())
-			m.run("back") // to a leader to which nobody has written yet
+			m.run("back") // to a leader that has received no write yet
 			m.all(m.from)
 		})
 	}
@@ -85,12 +85,12 @@ func migrates(t *testing.T, how migrating) {
 	must(t, err)
 	plan := m.run("plan", "--config", file)
 	for name, value := range m.properties {
-		said := strings.Contains(string(config), "\n"+strings.TrimPrefix(name, "zookeeper.")+"=") // which counts for more
+		said := strings.Contains(string(config), "\n"+strings.TrimPrefix(name, "zookeeper.")+"=") // the file counts for more
 		if flag := "-D " + name + "=" + value; strings.Contains(plan, flag) == said {
 			t.Errorf("zoo.cfg says what %q does: %v, and the plan is\n%s", flag, said, plan)
 		}
 	}
-	order := fmt.Sprint(how.observers, "[") // observers first
+	order := fmt.Sprint(how.observers, "[") // observers come first
 	if order = strings.TrimPrefix(order[:len(order)-2], "["); !strings.Contains(plan, "in this order: "+order) {
 		t.Errorf("observers %v are not first:\n%s", how.observers, plan)
 	}
@@ -118,7 +118,7 @@ func migrates(t *testing.T, how migrating) {
 	}
 }
 
-// asksForTheFile holds that who does not prove who it is, is told how to.
+// asksForTheFile checks that a command without credentials is told how to give them.
 func (m *migrator) asksForTheFile(t *testing.T) {
 	t.Helper()
 	all := m.flags
@@ -129,8 +129,8 @@ func (m *migrator) asksForTheFile(t *testing.T) {
 	}
 }
 
-// largeAndBrief makes a large znode and one with a TTL, and returns what looks that they
-// are there.
+// largeAndBrief creates a large znode and one with a TTL, and returns a function that
+// checks that they exist.
 func largeAndBrief(t *testing.T, s *scene) func(t *testing.T) {
 	t.Helper()
 	addrs, options := s.e.Addrs(), s.client
@@ -158,28 +158,28 @@ func largeAndBrief(t *testing.T, s *scene) func(t *testing.T) {
 	}
 }
 
-// A migrator is the command, and the operator's own commands that it calls: they ask this
-// process, which stops and starts the servers.
+// A migrator runs the command. The operator's own commands, which it calls, ask this
+// process to stop and start servers.
 type migrator struct {
 	s          *scene
 	url        string
 	from, to   servers.Kind
-	failAt     int               // how many starts from here the next one fails; 0 for never
-	properties map[string]string // of Java's servers, which the java.env beside each zoo.cfg has, too
+	failAt     int               // the start that fails, counted from now; 0 for never
+	properties map[string]string // of Java's servers; also in the java.env beside each zoo.cfg
 	scheme     string            // of the servers, for the command
-	flags      []string          // by which the command proves who it is, and knows the servers
+	flags      []string          // with the command's credentials, and the authorities of the servers
 	key, trust string            // files of the servers' certificates, "" without TLS
 
-	onError func(text string) // is called with what the command says, if it is set
+	onError func(text string) // if set, is called with what the command prints on standard error
 }
 
-// jaasOfAll has what servers and clients need to prove themselves by DIGEST-MD5.
+// jaasOfAll has the sections with which servers and clients authenticate by DIGEST-MD5.
 const jaasOfAll = digestSections + `
 Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_app="of the clients"; };
 Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="app" password="of the clients"; };
 `
 
-// newMigrator makes an ensemble of Apache's servers that are to be exchanged; nothing is
+// newMigrator makes an ensemble of Apache's servers that will be replaced; nothing is
 // started.
 func newMigrator(t *testing.T, how migrating) *migrator {
 	m := &migrator{scheme: "zk", properties: map[string]string{
@@ -238,7 +238,7 @@ func (m *migrator) act(what string, member *servers.Member) error {
 		}
 	}
 	member.Kind = m.to
-	// The process outlives the request, so its context is the test's.
+	// The process outlives the request, so it uses the test's context.
 	return member.Launch(context.WithoutCancel(m.s.t.Context()))
 }
 
@@ -281,7 +281,7 @@ func (m *migrator) fails(args ...string) {
 	}
 }
 
-// all holds that every server is of that kind.
+// all checks that every server is of the given kind.
 func (m *migrator) all(k servers.Kind) {
 	m.s.t.Helper()
 	for _, member := range m.s.e.Members {
@@ -295,7 +295,7 @@ func (m *migrator) all(k servers.Kind) {
 }
 
 // A Conclave server that Apache's do not know observes them: it finds no difference under
-// load, and one when a byte of a transaction is another on its way to it.
+// load, but finds one if a byte of a transaction was changed on the way to it.
 func TestMigrateShadow(t *testing.T) {
 	t.Run("in clear text", func(t *testing.T) { shadows(t, migrating{kinds: "J9 J9 J9"}) })
 	t.Run("TLS and SASL", func(t *testing.T) { shadows(t, migrating{kinds: "J9 J9 J8", secure: true}) })
@@ -334,7 +334,7 @@ func shadows(t *testing.T, how migrating) {
 		if !strings.Contains(line, "observing from zxid") || armed.Swap(true) {
 			return
 		}
-		for range 50 { // one may lie across two reads of the proxy
+		for range 50 { // one attempt may be split over two reads of the proxy
 			if _, err := c.Set(t.Context(), "/odd", []byte(straight), -1); err != nil {
 				t.Error(err)
 			}
@@ -351,15 +351,15 @@ func shadows(t *testing.T, how migrating) {
 	}
 }
 
-// quorumPort is the first port of a server's line.
+// quorumPort matches the first port of a server line.
 var quorumPort = regexp.MustCompile(`(server\.\d+=127\.0\.0\.1:)(\d+)`)
 
-// What is written to /odd, and what the observer is sent in its place.
+// The value written to /odd, and the value that the observer receives instead.
 const straight, bent = "as it was written", "as it was wrotten"
 
-// tampering is the port of a proxy that, once it is armed, changes a letter of what
-// is written to /odd on its way from the server to an observer. Over TLS it has the key of
-// the servers.
+// tampering returns the port of a proxy that, once armed, changes a letter of what is
+// written to /odd on its way from the server to an observer. With TLS it uses the servers'
+// key.
 func (m *migrator) tampering(t *testing.T, server string, armed *atomic.Bool) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -408,10 +408,10 @@ func (m *migrator) tampering(t *testing.T, server string, armed *atomic.Bool) st
 	return port
 }
 
-// lineWriter keeps what is written, and calls back for it.
+// lineWriter stores what is written, and calls a function with it.
 type lineWriter struct {
 	text strings.Builder
-	call func(text string) // nil: nobody
+	call func(text string) // may be nil
 }
 
 func (w *lineWriter) Write(text []byte) (int, error) {

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// mixtures are who meets whom. The leader is a server's id.
+// mixtures are the combinations of kinds. The leader is a server's id.
 var mixtures = []struct {
 	name, kinds string
 	observers   []int
@@ -32,8 +32,8 @@ var mixtures = []struct {
 	{"observed by Java 3.8 and 3.9", "G G G J8 J9", []int{4, 5}, 3},
 }
 
-// A quorum elects its leader and serves; the rest join empty under load; a
-// client of each server does everything; the leader is killed and comes back.
+// A quorum elects its leader and serves; the others join empty under load; a client of each
+// server does every kind of operation; the leader is killed and comes back.
 func TestMixtures(t *testing.T) {
 	for _, mix := range mixtures {
 		t.Run(mix.name, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestMixtures(t *testing.T) {
 	}
 }
 
-// everyOperation lets a client of one server do a bit of everything, and see
-// it through another session of the same server.
+// everyOperation lets a client of one server do every kind of operation, and checks the
+// results in another session on the same server.
 func everyOperation(t *testing.T, m *servers.Member) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -115,10 +115,9 @@ func everyOperation(t *testing.T, m *servers.Member) {
 	}
 }
 
-// syncsAmongWrites sends syncs and writes of several sessions through one server,
-// many at a time. Apache's follower matches what comes from its leader with one
-// queue of both, so a leader that answers a sync out of turn leaves all its
-// clients without answers, for good.
+// syncsAmongWrites sends syncs and writes of several sessions through one server, many at a
+// time. Apache's follower matches its leader's answers with one queue for both, so a leader
+// that answers a sync out of order leaves all its clients without answers for ever.
 func syncsAmongWrites(t *testing.T, m *servers.Member) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -144,7 +143,7 @@ func syncsAmongWrites(t *testing.T, m *servers.Member) {
 	}
 }
 
-// alternate sends syncs and writes in turn, all at once, and awaits the answers.
+// alternate sends syncs and writes alternately, all at once, and waits for the answers.
 func alternate(ctx context.Context, c *client.Client, path string, requests int) error {
 	var futures []*client.Future
 	for i := range requests {

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-// Two servers of both kinds, of which one is killed and the other goes on by the oracle's permission;
-// then the other way round.
+// In an ensemble of one server of each kind, one is killed and the other continues with the
+// oracle's permission; then the other way round.
 func TestOracleOfTwoServers(t *testing.T) {
 	for _, line := range []string{"G J9", "J9 G", "G G"} {
 		t.Run(line, func(t *testing.T) {

@@ -19,16 +19,15 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// reconfigGap is how long writes of a client of Conclave may stop while its
-// ensemble changes.
+// reconfigGap is how long a Conclave client's writes may pause while its ensemble changes.
 const reconfigGap = time.Second
 
-// An ensemble grows from three to five, shrinks to three, and each of these is
-// replaced by another server, the leader too, while clients write.
+// An ensemble grows from three to five, shrinks to three, and each of its servers,
+// including the leader, is replaced by another one, while clients write.
 func TestReconfigWhileWriting(t *testing.T) {
 	for _, one := range []struct {
 		name, kind string
-		gap        time.Duration // 0: measured only
+		gap        time.Duration // 0: it is only measured
 	}{{"Java, for comparison", "J9", 0}, {"guest", "G", reconfigGap}} {
 		t.Run(one.name, func(t *testing.T) {
 			k := kind(t, one.kind)
@@ -57,8 +56,8 @@ func TestReconfigWhileWriting(t *testing.T) {
 	}
 }
 
-// A reconfig gives servers ports for clients that speak TLS: open at once, and kept by a
-// server that is started again.
+// A reconfig gives servers TLS ports for clients: they open at once, and a restarted server
+// keeps its port.
 func TestReconfigGivesPortsForTLS(t *testing.T) {
 	dir := t.TempDir()
 	authority := certtest.New("authority")
@@ -98,8 +97,8 @@ func TestReconfigGivesPortsForTLS(t *testing.T) {
 	s.check()
 }
 
-// Servers of ZooKeeper 3.9 cannot read such a line, which is why a leader of ours takes it
-// only when it is told to.
+// Servers of ZooKeeper 3.9 cannot parse such a line, so a leader of ours accepts it only if
+// configured to.
 func TestApache39CannotReadPortsForTLS(t *testing.T) {
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 J9"), Reconfig: true, Config: []string{servers.SuperDigest}})
 	must(t, s.e.Start(t.Context()))
@@ -119,7 +118,7 @@ func TestApache39CannotReadPortsForTLS(t *testing.T) {
 	}
 }
 
-// configuration is what clients read of it.
+// configuration returns the configuration as clients read it.
 func (s *scene) configuration() (string, error) {
 	c, err := client.Dial(s.t.Context(), strings.Join(s.addrs(), ","), client.Options{})
 	if err != nil {
@@ -130,12 +129,12 @@ func (s *scene) configuration() (string, error) {
 	return string(data), err
 }
 
-// grow adds a new server, in the place of another if one is given.
+// grow adds a new server, replacing another one if it is given.
 func (s *scene) grow(k servers.Kind, old *servers.Member) {
 	s.t.Helper()
 	m, err := s.e.Grow(s.t.Context(), k)
 	must(s.t, err)
-	// The newcomer knows those that are there, and itself.
+	// The new server knows the existing ones, and itself.
 	must(s.t, m.JoinConfig(append(s.running(), m)...))
 	must(s.t, m.Start(s.t.Context()))
 	s.awaitServing(m)
@@ -151,14 +150,14 @@ func (s *scene) grow(k servers.Kind, old *servers.Member) {
 	}
 }
 
-// leave takes a server out of the ensemble and ends it.
+// leave removes a server from the ensemble and ends it.
 func (s *scene) leave(m *servers.Member) {
 	s.t.Helper()
 	s.reconfig(fmt.Sprintf("server %d, a %s, leaves", m.ID, mode(m)), client.Change{Leaving: []string{fmt.Sprint(m.ID)}})
 	s.end(m)
 }
 
-// end ends a server that is no member any more; its clients go elsewhere.
+// end ends a server that is no longer a member; its clients move elsewhere.
 func (s *scene) end(m *servers.Member) {
 	s.t.Helper()
 	must(s.t, m.Stop())
@@ -185,8 +184,8 @@ func mode(m *servers.Member) string {
 	return status.Mode
 }
 
-// reconfig changes the ensemble and says what it cost. The leader may refuse it
-// for a moment, while a newcomer is not in sync or an election is on.
+// reconfig changes the ensemble and reports the cost. The leader may refuse for a moment,
+// while a new server is not synchronized or an election is in progress.
 func (s *scene) reconfig(what string, change client.Change) {
 	s.t.Helper()
 	began := time.Now()
@@ -213,7 +212,7 @@ func (s *scene) reconfig(what string, change client.Change) {
 	s.t.Logf("%s: %d ms, longest gap of one client %d ms", what, took.Milliseconds(), s.load.GapSince(began).Milliseconds())
 }
 
-// agrees reports whether a configuration is what a change asked for.
+// agrees reports whether a configuration is the result of a change.
 func agrees(config string, change client.Change) bool {
 	for _, line := range change.Joining {
 		if !strings.Contains(config, line[:strings.Index(line, "=")+1]) {

@@ -10,10 +10,9 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-// Every server is replaced by one of another kind, on its directory, and back,
-// while clients of Go and Java write and candidates elect. What that costs is
-// compared with a rolling restart of Apache's servers, measured in the same way
-// just before.
+// Every server is replaced by one of the other kind, on its directory, and back, while
+// clients in Go and Java write and candidates elect. The cost is compared with a rolling
+// restart of Apache's servers, measured in the same way just before.
 func TestRollingReplacement(t *testing.T) {
 	java := []string{"J9", "J8", "J9"}
 	var allowed int64
@@ -37,7 +36,7 @@ func TestRollingReplacement(t *testing.T) {
 	})
 }
 
-// rolling starts an ensemble of three and its clients.
+// rolling starts an ensemble of three with its clients.
 func rolling(t *testing.T, line []string) *scene {
 	t.Helper()
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, line[0]+" "+line[1]+" "+line[2])})
@@ -49,7 +48,7 @@ func rolling(t *testing.T, line []string) *scene {
 	return s
 }
 
-// replaceAll makes each server another kind: the followers, then the leader.
+// replaceAll changes the kind of each server: first the followers, then the leader.
 func (s *scene) replaceAll(line []string) {
 	s.t.Helper()
 	leader := s.leader()
@@ -87,8 +86,9 @@ func (s *scene) finishRolling() {
 	}
 }
 
-// A reconfig takes the leader out, and appoints another of Apache's. Until the next election these are
-// in no round: a server that takes the place of a follower has to join them all the same.
+// A reconfig removes the leader, and appoints one of Apache's servers. Until the next
+// election these servers are in no election round, but a server that replaces a follower
+// must still be able to join them.
 func TestReplacementAfterAReconfigHasAppointedTheLeader(t *testing.T) {
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 J9 J9"), Reconfig: true, Config: []string{servers.SuperDigest}})
 	must(t, s.e.Start(t.Context()))

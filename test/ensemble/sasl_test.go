@@ -26,14 +26,14 @@ QuorumServer { org.apache.zookeeper.server.auth.DigestLoginModule required user_
 QuorumLearner { org.apache.zookeeper.server.auth.DigestLoginModule required username="server" password="between servers"; };
 `
 
-// The settings in the order in which an ensemble gets them, one round of restarts each.
+// The settings that an ensemble gets in order, each in one round of restarts.
 var saslRounds = [][]string{
 	{"quorum.auth.enableSasl=true"},
 	{"quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true"},
 	{"quorum.auth.enableSasl=true", "quorum.auth.learnerRequireSasl=true", "quorum.auth.serverRequireSasl=true"},
 }
 
-// Apache's servers and ours prove themselves to each other, with every leader.
+// Apache's servers and ours authenticate to each other, with every leader.
 func TestMixturesWithSASL(t *testing.T) {
 	t.Run("DIGEST-MD5", func(t *testing.T) {
 		mixtureWithSASL(t, jaas(t, digestSections))
@@ -43,7 +43,7 @@ func TestMixturesWithSASL(t *testing.T) {
 	})
 }
 
-// kerberos starts a KDC, and returns the properties of servers on this machine.
+// kerberos starts a KDC, and returns the properties for servers on this machine.
 func kerberos(t *testing.T) map[string]string {
 	t.Helper()
 	k, err := servers.StartKDC(t.TempDir())
@@ -85,8 +85,8 @@ func mixtureWithSASL(t *testing.T, properties map[string]string, more ...string)
 	}
 }
 
-// An ensemble gets SASL between its servers in three rounds of restarts, while clients
-// work: it may be offered, then it is, then it must be.
+// SASL is introduced between the servers in three rounds of restarts, while clients write:
+// first it is accepted, then used, then required.
 func TestRollingChangeToSASL(t *testing.T) {
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G J9 G"), Properties: jaas(t, digestSections)})
 	must(t, s.e.Start(t.Context()))

@@ -14,9 +14,9 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// A session goes from each server to each other, with its ephemeral; the server
-// that it has left takes no more writes of it; and when its client falls silent
-// it ends, on all servers.
+// A session moves from each server to each other one, with its ephemeral; the server that
+// it has left accepts no more writes from it; and when its client is silent, the session
+// expires on all servers.
 func TestSessionsMoveAndEnd(t *testing.T) {
 	for _, line := range []string{"G J8 J9", "J9 G G"} {
 		t.Run(line, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestSessionsMoveAndEnd(t *testing.T) {
 	}
 }
 
-// moveAndEnd has sessions move from each server to each other one, and end on each.
+// moveAndEnd lets sessions move from each server to each other one, and expire on each.
 func (s *scene) moveAndEnd() {
 	s.t.Helper()
 	for _, from := range s.e.Members {
@@ -41,7 +41,7 @@ func (s *scene) moveAndEnd() {
 	}
 }
 
-// moves takes a session from one server to another.
+// moves moves a session from one server to another.
 func moves(t *testing.T, from, to *servers.Member) {
 	t.Helper()
 	path := fmt.Sprintf("/moves-%d-%d", from.ID, to.ID)
@@ -73,9 +73,9 @@ func moves(t *testing.T, from, to *servers.Member) {
 	must(t, fresh.Close())
 }
 
-// keeps has a session of a second live on for two, and no other server than its own receives
-// what its client sends. It returns the path of the session's ephemeral, and nil where the
-// machine was too busy for the client to send in time.
+// keeps keeps a session with a timeout of one second alive for two, while only its own
+// server receives what its client sends. It returns the path of the session's ephemeral,
+// and nil if the machine was too busy for the client to send in time.
 func keeps(t *testing.T, m *servers.Member) (*probe.Conn, string) {
 	t.Helper()
 	const timeout, late = time.Second, 300 * time.Millisecond
@@ -103,8 +103,7 @@ func keeps(t *testing.T, m *servers.Member) (*probe.Conn, string) {
 	return c, path
 }
 
-// ends leaves a session of a server alone, and waits until all servers have
-// ended it.
+// ends abandons a session on a server, and waits until it has expired on all servers.
 func (s *scene) ends(m *servers.Member) {
 	s.t.Helper()
 	var c *probe.Conn

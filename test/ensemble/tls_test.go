@@ -14,22 +14,21 @@ import (
 	"github.com/conclave-project/conclave/test/workload"
 )
 
-// secured are the lines of zoo.cfg for the keys and certificates of servers on this
-// machine.
+// secured returns lines of zoo.cfg for keys and certificates of servers on this machine.
 func secured(t *testing.T, more ...string) []string {
 	t.Helper()
 	return append(securedFor(t, "localhost", "127.0.0.1"), more...)
 }
 
-// securedFor are those with certificates for some hosts.
+// securedFor is secured with certificates for the given hosts.
 func securedFor(t *testing.T, hosts ...string) []string {
 	t.Helper()
 	key, trust := certificates(t, hosts...)
 	return []string{"ssl.quorum.keyStore.location=" + key, "ssl.quorum.trustStore.location=" + trust}
 }
 
-// certificates writes the key and the certificate of servers into one file, and their
-// authority into another.
+// certificates writes the servers' key and certificate into one file, and their authority
+// into another.
 func certificates(t *testing.T, hosts ...string) (key, trust string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,15 +42,16 @@ func certificates(t *testing.T, hosts ...string) (key, trust string) {
 	return file("key.pem", append(server.KeyPEM(), server.PEM()...)), file("trust.pem", authority.PEM())
 }
 
-// exchange puts a file in the place of another.
+// exchange replaces a file.
 func exchange(t *testing.T, path string, content []byte) {
 	t.Helper()
 	must(t, os.WriteFile(path+".new", content, 0o600))
 	must(t, os.Rename(path+".new", path))
 }
 
-// Keys and authorities of all servers are exchanged while they work, and nobody notices:
-// no link ends, nobody is elected. A server that starts then is let in by the new ones.
+// The keys and authorities of all servers are replaced while they work, without any effect:
+// no link ends, and there is no election. A server that is started after that is accepted
+// with the new ones.
 func TestCertificatesChangeUnderLoad(t *testing.T) {
 	dir := t.TempDir()
 	key, trust := filepath.Join(dir, "key.pem"), filepath.Join(dir, "trust.pem")
@@ -98,7 +98,7 @@ func TestCertificatesChangeUnderLoad(t *testing.T) {
 	}
 }
 
-// Apache's servers and ours are one ensemble over TLS: who follows, who leads, and in
+// Apache's servers and ours form one ensemble over TLS: as followers, as leaders, and in
 // every role after the leader has died.
 func TestMixturesOverTLS(t *testing.T) {
 	for _, mix := range []struct{ name, kinds string }{
@@ -129,8 +129,8 @@ func TestMixturesOverTLS(t *testing.T) {
 	}
 }
 
-// Apache's servers compare no hosts with certificates in fips-mode, which is on unless it is
-// set off. Ours do, and are one ensemble with them where that is set off.
+// In fips-mode, which is on by default, Apache's servers do not compare hosts with
+// certificates. Ours do, and form an ensemble with them if it is off.
 func TestCertificatesForOtherHosts(t *testing.T) {
 	config := append(securedFor(t, "elsewhere.invalid"), "sslQuorum=true")
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "J9 J9 G"), Config: config})
@@ -147,8 +147,8 @@ func TestCertificatesForOtherHosts(t *testing.T) {
 	everyOperation(t, ours)
 }
 
-// An ensemble gets TLS between its servers in three rounds of restarts, while clients
-// work: both are taken, then TLS is dialed, then nothing else is taken.
+// TLS is introduced between the servers in three rounds of restarts, while clients write:
+// first both are accepted, then TLS is dialed, then only TLS is accepted.
 func TestRollingChangeToTLS(t *testing.T) {
 	s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, "G J9 G")})
 	must(t, s.e.Start(t.Context()))

@@ -1,6 +1,6 @@
-// Command figures prints figures of the source beside those we aim at: lengths
-// of files and functions, comments, and how much of it is tests. Nothing fails;
-// the figures show where to look.
+// Command figures prints figures about the source next to the ones we aim at: lengths of
+// files and functions, comments, and the share of tests. Nothing fails; the figures show
+// where to look.
 package main
 
 import (
@@ -34,7 +34,7 @@ func main() {
 	total.print()
 }
 
-// visit counts one file; folders that hold no source of ours are left out.
+// visit counts one file; directories without our own source are left out.
 func (t *tally) visit(path string, d fs.DirEntry, err error) error {
 	switch {
 	case err != nil:
@@ -114,7 +114,7 @@ func (t *tally) print() {
 	}
 }
 
-// quantileIndex is the number of values up to limit in a sorted list.
+// quantileIndex returns the number of values up to limit in a sorted list.
 func quantileIndex(sorted []int, limit int) int {
 	n, _ := slices.BinarySearch(sorted, limit+1)
 	return n

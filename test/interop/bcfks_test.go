@@ -12,10 +12,11 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// providerVersion is that of the security provider by which Java reads stores of BCFKS.
+// providerVersion is the version of the security provider with which Java reads BCFKS
+// stores.
 const providerVersion = "2.0.0"
 
-// provider returns the jar of the security provider; Maven brings it the first time.
+// provider returns the jar of the security provider, which Maven downloads the first time.
 func provider(t *testing.T) string {
 	t.Helper()
 	cache, err := servers.CacheDir()
@@ -32,8 +33,8 @@ func provider(t *testing.T) string {
 	return jar
 }
 
-// A server refuses a store of BCFKS, and says the line that converts it: a server starts with
-// what the line makes of it.
+// A server refuses a BCFKS store and prints a command that converts it; a server starts
+// with the result of that command.
 func TestStoreOfBCFKSIsConverted(t *testing.T) {
 	const password = "secret of 112 bits"
 	binary, err := servers.Binary(t.Context())

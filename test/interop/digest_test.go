@@ -16,8 +16,8 @@ import (
 	"github.com/conclave-project/conclave/test/probe"
 )
 
-// checkLoggedDigest compares the digest that the server has logged with its
-// last txn with one computed here from what it told its client.
+// checkLoggedDigest compares the digest that the server has logged with its last txn with
+// one computed here from the tree that a client sees.
 func checkLoggedDigest(t *testing.T, who, dir string, tree map[string]probe.Znode) {
 	t.Helper()
 	logged, err := lastDigest(newestLog(t, dir))
@@ -49,9 +49,9 @@ func newestLog(t *testing.T, dir string) string {
 	return newest
 }
 
-// lastDigest reads a log to its end. The file is a header of 16 bytes, then
-// records of an Adler-32 in 8 bytes, a length, that many bytes and a 'B', then
-// zeros. The payload of a txn ends with its digest: the version 2, then 8 bytes.
+// lastDigest reads a log to its end. The file has a header of 16 bytes, followed by
+// records: an Adler-32 in 8 bytes, a length, that many bytes and a 'B'; the rest is zeros.
+// The payload of a txn ends with its digest: the version 2, then 8 bytes.
 func lastDigest(file string) (uint64, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -71,15 +71,15 @@ func lastDigest(file string) (uint64, error) {
 		}
 		last, rest = rest[12:12+n], rest[12+n+1:]
 	}
-	// A header alone is 32 bytes; the digest is 12 more.
+	// A header alone is 32 bytes; the digest adds 12.
 	if len(last) < 44 || binary.BigEndian.Uint32(last[len(last)-12:]) != 2 {
 		return 0, fmt.Errorf("%s: the last txn has no digest: %x", file, last)
 	}
 	return binary.BigEndian.Uint64(last[len(last)-8:]), nil
 }
 
-// treeDigest is the sum of a CRC-32 of each znode: path, data, stat. What lies
-// below /zookeeper does not count.
+// treeDigest returns the sum of a CRC-32 of each znode: path, data, stat. Znodes below
+// /zookeeper do not count.
 func treeDigest(tree map[string]probe.Znode) uint64 {
 	var sum uint64
 	for path, z := range tree {
@@ -91,7 +91,7 @@ func treeDigest(tree map[string]probe.Znode) uint64 {
 		for _, v := range []int64{s.Czxid, s.Mzxid, s.Pzxid, s.Ctime, s.Mtime} {
 			b = binary.BigEndian.AppendUint64(b, uint64(v))
 		}
-		// Stored is the number of creates; shown is creates and deletes.
+		// The server stores the number of creates, but shows creates and deletes.
 		stored := (s.Cversion + s.NumChildren) / 2
 		for _, v := range []int32{s.Version, stored, s.Aversion} {
 			b = binary.BigEndian.AppendUint32(b, uint32(v))
@@ -102,8 +102,8 @@ func treeDigest(tree map[string]probe.Znode) uint64 {
 	return sum
 }
 
-// storedOwner is the ephemeral owner as it is stored: clients are not shown
-// that a znode is a container or has a TTL, so the path tells.
+// storedOwner returns the ephemeral owner as it is stored. Clients do not see whether a
+// znode is a container or has a TTL, so the path shows it.
 func storedOwner(path string, s probe.Stat) uint64 {
 	switch {
 	case strings.HasSuffix(path, "/container"):

@@ -18,7 +18,7 @@ import (
 // sessionTimeout outlives the longest pause between two servers of a chain.
 const sessionTimeout = 60 * time.Second
 
-// guest is the server that is proved against Apache's.
+// guest returns the kind of server that is tested against Apache's.
 func guest(t *testing.T) servers.Kind {
 	name := os.Getenv("INTEROP_KIND")
 	if version, ok := strings.CutPrefix(name, "apache-"); ok {
@@ -45,9 +45,9 @@ func TestDirectoriesGoFromServerToServer(t *testing.T) {
 	}
 }
 
-// passOn lets each server in turn serve the same directory. Each must show what
-// the one before it left, take its sessions over, and write more. The first is
-// stopped, the later ones are killed.
+// passOn lets several servers serve the same directory, one after the other. Each must show
+// what the previous one left, take over its sessions, and write more. The first is stopped,
+// the later ones are killed.
 func passOn(t *testing.T, method string, chain ...servers.Kind) {
 	config := []string{"snapCount=60", "maxSessionTimeout=60000",
 		"DigestAuthenticationProvider.superDigest=super:/49OUaS/Rm5CIudE7EhYoMwy+PY="}
@@ -86,14 +86,14 @@ type leftBehind struct {
 	sessions []session
 }
 
-// A session that was open when its server went away.
+// A session that was open when its server ended.
 type session struct {
 	id         int64
 	password   []byte
 	ephemerals []string
 }
 
-// compare reads everything from the server and takes the sessions over.
+// compare reads everything from the server and takes over the sessions.
 func (l leftBehind) compare(t *testing.T, who string, server *servers.Server) {
 	t.Helper()
 	admin := superUser(t, server)
@@ -125,7 +125,7 @@ func (l leftBehind) compare(t *testing.T, who string, server *servers.Server) {
 	admin.Cut()
 }
 
-// differences are the first lines of what differs between two trees.
+// differences returns the first few differences between two trees, one per line.
 func differences(want, got map[string]probe.Znode) []string {
 	var lines []string
 	for path, w := range want {
@@ -160,8 +160,8 @@ func superUser(t *testing.T, server *servers.Server) *probe.Conn {
 	return c
 }
 
-// checkDigests asks the server whether any txn that it replayed, or any
-// snapshot, gave another digest than was recorded with it.
+// checkDigests checks on the server whether a replayed txn or a snapshot had a digest other
+// than the recorded one.
 func checkDigests(t *testing.T, who string, server *servers.Server) {
 	t.Helper()
 	mntr, err := servers.FourLetterWord(server.Addr, "mntr")
@@ -182,7 +182,7 @@ func checkDigests(t *testing.T, who string, server *servers.Server) {
 	}
 }
 
-// checkSnapshots makes sure that the run has tested the method it is named for.
+// checkSnapshots ensures that the run has used the snapshot method that it is named after.
 func checkSnapshots(t *testing.T, dir, method string) {
 	files, err := os.ReadDir(dir + "/version-2")
 	if err != nil {

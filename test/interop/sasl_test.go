@@ -21,7 +21,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// whoami runs Apache's client with a JAAS file, "" for none, and returns what it prints.
+// whoami runs Apache's client with a JAAS file, or without one if it is "", and returns
+// what it prints.
 func whoami(t *testing.T, version, jaas string, properties map[string]string, args ...string) string {
 	t.Helper()
 	flags := []string{"-Dzookeeper.fips-mode=false", "-Dzookeeper.server.principal=zookeeper/127.0.0.1"}
@@ -41,14 +42,14 @@ func whoami(t *testing.T, version, jaas string, properties map[string]string, ar
 	}
 	var said []string
 	for line := range strings.Lines(string(out)) {
-		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "> "); ok { // the others are of the log
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "> "); ok { // other lines are log output
 			said = append(said, text)
 		}
 	}
 	return strings.Join(said, " ")
 }
 
-// Apache's clients prove who they are to our server with the JAAS files of theirs.
+// Apache's clients authenticate to our server with their own JAAS files.
 func TestJavaClientsWithSASL(t *testing.T) {
 	digest := func(user, password string) string {
 		return fmt.Sprintf(`Client { org.apache.zookeeper.server.auth.DigestLoginModule required username="%s" password="%s"; };`, user, password)

@@ -15,16 +15,16 @@ import (
 // ttlMs keeps TTL znodes for longer than a chain of servers lives.
 const ttlMs = 3_600_000
 
-// A writer fills one branch of the tree and fails the test on any surprise.
+// A writer fills one branch of the tree and fails the test on any unexpected result.
 type writer struct {
 	t    *testing.T
 	c    *probe.Conn
 	base string
 }
 
-// write adds a branch with everything that a directory can hold: all kinds of
-// znode, ACLs, multis, failed requests, ended and open sessions. Of the sessions
-// left open before, it ends the first. It returns what the next server must find.
+// write adds a branch with everything that a data directory can contain: all kinds of
+// znodes, ACLs, multis, failed requests, ended and open sessions. It ends the first of the
+// sessions that were left open before. It returns what the next server must find.
 func write(t *testing.T, who string, server *servers.Server, turn int, open []session) leftBehind {
 	t.Helper()
 	w := &writer{t: t, c: superUser(t, server), base: fmt.Sprintf("/turn-%d", turn)}
@@ -58,7 +58,7 @@ func (w *writer) must(err error) {
 	}
 }
 
-// fails checks that a request was refused, and so left an error txn.
+// fails checks that a request was refused, and thus left an error txn.
 func (w *writer) fails(err error, code probe.Code) {
 	w.t.Helper()
 	if !errors.Is(err, code) {
@@ -73,7 +73,7 @@ func (w *writer) create(name string, data []byte, acl []probe.ACL, flags int32) 
 	return path
 }
 
-// kinds makes each kind of znode, with data of several sizes.
+// kinds creates each kind of znode, with data of several sizes.
 func (w *writer) kinds() {
 	w.create("/null", nil, probe.World, probe.Persistent)
 	w.create("/empty", []byte{}, probe.World, probe.Persistent)
@@ -92,7 +92,7 @@ func (w *writer) kinds() {
 	}
 }
 
-// acls makes znodes with lists of several schemes, and changes some.
+// acls creates znodes with ACLs of several schemes, and changes some.
 func (w *writer) acls() {
 	// The digest of bob:pw.
 	bob := probe.ACL{Perms: 31, Scheme: "digest", ID: "bob:ikIaKsbtGweaHnb/jKn7OHqbunM="}
@@ -111,7 +111,7 @@ func (w *writer) acls() {
 	}
 }
 
-// changes sets and deletes, so that versions and pzxids move.
+// changes sets and deletes znodes, so versions and pzxids change.
 func (w *writer) changes() {
 	for n := range 5 {
 		w.must(w.c.SetData(w.base+"/empty", []byte(fmt.Sprint(n)), int32(n)))
@@ -123,7 +123,7 @@ func (w *writer) changes() {
 	w.must(w.c.Delete(w.base+"/gone", -1))
 }
 
-// multis makes one that succeeds with every kind of change, and one that fails.
+// multis sends a successful multi with every kind of change, and one that fails.
 func (w *writer) multis() {
 	w.must(w.c.Multi(
 		probe.Change{Op: probe.OpCheck, Body: probe.PathVersionBody(w.base+"/empty", 5)},
@@ -147,7 +147,7 @@ func (w *writer) failures() {
 	w.fails(w.c.SetData(w.base+"/empty", nil, 99), probe.BadVersion)
 }
 
-// quota makes a limited branch; the server keeps its count.
+// quota creates a branch with a quota; the server keeps its count.
 func (w *writer) quota() {
 	w.create("/limited", []byte("12345"), probe.World, 0)
 	for _, path := range []string{"", w.base, w.base + "/limited"} {
@@ -164,7 +164,7 @@ func (w *writer) quota() {
 	w.create("/limited/kid", []byte("678"), probe.World, 0)
 }
 
-// shortSession opens and ends a session, whose ephemerals go in one txn.
+// shortSession opens and ends a session, whose ephemerals are deleted in one txn.
 func (w *writer) shortSession(server *servers.Server) {
 	c, err := probe.Dial(server.Addr, sessionTimeout)
 	w.must(err)
@@ -175,7 +175,7 @@ func (w *writer) shortSession(server *servers.Server) {
 	w.must(c.Close())
 }
 
-// openSession opens a session with ephemerals and leaves it.
+// openSession opens a session with ephemerals and leaves it open.
 func (w *writer) openSession(server *servers.Server, n int) session {
 	c, err := probe.Dial(server.Addr, sessionTimeout)
 	w.must(err)
@@ -201,7 +201,7 @@ func (w *writer) endSession(server *servers.Server, open []session) []session {
 	return open[1:]
 }
 
-// many makes enough txns for at least one more snapshot and a new log.
+// many creates enough txns for at least one more snapshot and a new log.
 func (w *writer) many() {
 	for n := range 100 {
 		w.create(fmt.Sprintf("/many-%03d", n), []byte{byte(n)}, probe.World, probe.Persistent)

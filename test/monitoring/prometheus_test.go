@@ -25,7 +25,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// config opens the port for metrics, and sets limits that the alerts compare with.
+// config opens the port for metrics, and sets limits that the alerts use.
 var config = []string{
 	"metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
 	"metricsProvider.httpHost=127.0.0.1", "metricsProvider.httpPort=0", "maxCnxns=1000", "enforceQuota=true", "skipACL=yes",
@@ -69,7 +69,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// run runs a program, which must end with 0.
+// run runs a program, whose exit code must be 0.
 func run(t *testing.T, dir string, in io.Reader, args ...string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), args[0], args[1:]...)
@@ -81,7 +81,7 @@ func run(t *testing.T, dir string, in io.Reader, args ...string) {
 
 var servedAt = regexp.MustCompile(`metrics are served.*address"?[=:]"?([0-9.:]+)`)
 
-// scraped returns the address of a server's port for metrics, which its log names.
+// scraped returns the address of a server's port for metrics, which it logs.
 func scraped(t *testing.T, m *servers.Member) string {
 	t.Helper()
 	found := servedAt.FindStringSubmatch(m.Log())
@@ -91,8 +91,8 @@ func scraped(t *testing.T, m *servers.Member) string {
 	return found[1]
 }
 
-// use makes happen what has a label of its own: reads, writes and quotas by namespace, watches,
-// and acks of both followers.
+// use causes everything that has its own label: reads, writes and quotas by namespace,
+// watches, and acks of both followers.
 func use(t *testing.T, e *servers.Ensemble, leader *servers.Member) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -126,7 +126,7 @@ func isThere(ctx context.Context, c *client.Client, path string) bool {
 	return err == nil
 }
 
-// prometheus is a server of it.
+// prometheus is a running Prometheus.
 type prometheus struct{ base string }
 
 func startPrometheus(t *testing.T, targets []string) *prometheus {
@@ -153,7 +153,7 @@ func startPrometheus(t *testing.T, targets []string) *prometheus {
 	return &prometheus{"http://" + addr}
 }
 
-// get asks its API; false while it does not answer.
+// get sends a request to its API; it returns false while there is no answer.
 func (p *prometheus) get(t *testing.T, path string, into any) bool {
 	t.Helper()
 	response, err := http.Get(p.base + path)
@@ -172,7 +172,7 @@ func (p *prometheus) get(t *testing.T, path string, into any) bool {
 	return response.StatusCode == http.StatusOK && json.Unmarshal(body, into) == nil
 }
 
-// results is how many series a query finds now.
+// results returns how many series a query finds now.
 func (p *prometheus) results(t *testing.T, query string) int {
 	t.Helper()
 	var answer struct {
@@ -187,8 +187,8 @@ func (p *prometheus) await(t *testing.T, what, query string) {
 	awaittest.Until(t, what, func() bool { return p.results(t, query) > 0 })
 }
 
-// alerts looks at the rules: all can be evaluated, what they name is there, and none fires
-// where all is well.
+// alerts checks the rules: all can be evaluated, the metrics that they name exist, and none
+// fires while all is well.
 func (p *prometheus) alerts(t *testing.T) {
 	var answer struct {
 		Data struct {
@@ -219,7 +219,7 @@ func (p *prometheus) alerts(t *testing.T) {
 	}
 }
 
-// dashboard asks for what each panel shows.
+// dashboard runs the query of each panel.
 func (p *prometheus) dashboard(t *testing.T) {
 	text, err := os.ReadFile(docs + "conclave.grafana.json")
 	must(t, err)
@@ -245,8 +245,8 @@ func (p *prometheus) dashboard(t *testing.T) {
 	}
 }
 
-// stock asks for what the dashboard for Apache ZooKeeper asks for. What is not there has its
-// reason in docs/metrics.md; of the Java process there is nothing.
+// stock runs the queries of the dashboard for Apache ZooKeeper. For each missing metric,
+// docs/metrics.md has the reason; metrics of the Java process do not exist.
 func (p *prometheus) stock(t *testing.T) {
 	list, err := os.ReadFile("../../cmd/conclave/internal/metrics/testdata/grafana-10465.txt")
 	must(t, err)
@@ -278,8 +278,8 @@ func (p *prometheus) stock(t *testing.T) {
 	}
 }
 
-// lint has promtool read a server's metrics. ZooKeeper's names break its rules for names;
-// ours do not.
+// lint runs promtool on a server's metrics. ZooKeeper's names break its naming rules; ours
+// do not.
 func lint(t *testing.T, target string) {
 	t.Helper()
 	response, err := http.Get("http://" + target + "/metrics")
@@ -288,7 +288,7 @@ func lint(t *testing.T, target string) {
 	c := exec.CommandContext(t.Context(), "promtool", "check", "metrics")
 	c.Stdin = response.Body
 	out, err := c.CombinedOutput()
-	const lintOnly = 3 // the exit code of promtool where all could be read
+	const lintOnly = 3 // promtool's exit code if everything could be read
 	if err != nil && c.ProcessState.ExitCode() != lintOnly {
 		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
@@ -304,12 +304,12 @@ var (
 	names     = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*(\s*\()?`)
 )
 
-// namesIn returns the metrics that a query names.
+// namesIn returns the names of metrics in a query.
 func namesIn(query string) []string {
 	var out []string
 	for _, name := range names.FindAllString(selectors.ReplaceAllString(query, ""), -1) {
 		switch {
-		case strings.HasSuffix(name, "("): // a function
+		case strings.HasSuffix(name, "("): // it is a function
 		case name == "and", name == "or", name == "unless":
 		default:
 			out = append(out, name)

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/sim"
 )
 
-// event is a line of go test -json.
+// event is one line of the output of go test -json.
 type event struct {
 	Action, Test, Output, Key, Value string
 }
@@ -49,7 +49,7 @@ func (p *proof) hunt() ([]mutant, error) {
 		}
 		all[at[name]].see(e)
 	}
-	// A test that fails has a mutant that is not found, or did not run.
+	// If a test fails, a mutant was not found or did not run.
 	if err := errors.Join(lines.Err(), c.Wait()); err != nil && len(all) == 0 {
 		return nil, fmt.Errorf("%s: %w", strings.Join(c.Args, " "), err)
 	}
@@ -61,7 +61,7 @@ func (p *proof) hunt() ([]mutant, error) {
 
 var logged = regexp.MustCompile(`^ +\w+_test\.go:\d+: (.*)`)
 
-// see takes in a line.
+// see processes a line.
 func (m *mutant) see(e event) {
 	switch e.Action {
 	case "pass":
@@ -78,7 +78,7 @@ func (m *mutant) see(e event) {
 	}
 }
 
-// whatOf is what a mutant of the simulator does; those of others say it themselves.
+// whatOf returns what a mutant of the simulator does; other mutants describe themselves.
 func whatOf(p *proof, name string) string {
 	var m sim.Mutant
 	if p.name == "simulator" && m.UnmarshalText([]byte(name)) == nil {

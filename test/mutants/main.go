@@ -1,14 +1,14 @@
-// Command mutants puts every known bug back, one at a time, and says by which proof
-// each is found. It fails if one is not.
+// Command mutants puts every known bug back, one at a time, and prints by which proof each
+// is found. It fails if one is not found.
 //
 //	go run ./test/mutants                 # all; "N of N mutants found"
 //	go run ./test/mutants -only model     # those of one proof
 //	go run ./test/mutants -write          # and makes the tables of docs/proofs.md, or
 //	                                      # with -only, the rows of that proof again
 //
-// A proof is a test whose subtests are mutants: a subtest that passes has found its
-// one. What the mutant does, the subtest tells as its attribute "what"; by what it
-// was found, the last line that it logs.
+// A proof is a test whose subtests are mutants: a subtest that passes has found its mutant.
+// The subtest's attribute "what" describes the mutant; the last line that it logs says how
+// it was found.
 package main
 
 import (
@@ -55,15 +55,15 @@ var proofs = []proof{
 		"go test ./internal/tree -run EveryMutant"},
 }
 
-// mutant is a known bug, and what has become of it.
+// mutant is a known bug, with the result of looking for it.
 type mutant struct {
 	proof, name, what string
 	found             bool
 	by                string
 }
 
-// demanded are the bugs that proofs did not know when a review looked for them, and
-// the mutants that stand for them.
+// demanded are bugs that the proofs did not find when a review looked for them, and the
+// mutants that represent them.
 var demanded = []struct {
 	what    string
 	mutants []string
@@ -133,7 +133,7 @@ func run(only string, write bool) error {
 	return nil
 }
 
-// demand looks whether the bugs that a review missed are among the mutants.
+// demand checks that the bugs that a review missed are among the mutants.
 func demand(all []mutant) error {
 	there := map[string]bool{}
 	for _, m := range all {

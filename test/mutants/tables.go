@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// page is where the tables stand, between two lines that name them.
+// page is the file with the tables, each between two lines that name it.
 const (
 	page  = "docs/proofs.md"
 	begin = "<!-- made by go run ./test/mutants -write -->\n"
@@ -27,8 +27,8 @@ func writeTables(all []mutant) error {
 	return os.WriteFile(page, []byte(head+begin+tables(merge(all, rest))+end+tail), 0o644)
 }
 
-// merge puts the rows that the page has of proofs that were not run to those that
-// were, in the order of proofs.
+// merge adds the page's rows of proofs that were not run to the results of those that were,
+// in the order of proofs.
 func merge(ran []mutant, page string) (all []mutant) {
 	fresh := map[string]bool{}
 	for _, m := range ran {
@@ -80,13 +80,13 @@ func tables(all []mutant) string {
 	return b.String()
 }
 
-// cell is a text that stays in its cell.
+// cell returns a text that does not break its table cell.
 func cell(text string) string { return strings.ReplaceAll(text, "|", "/") }
 
-// columnsMax is how wide a row is, where what a mutant does leaves space for that.
+// columnsMax is the width of a row, if the description of a mutant leaves enough space.
 const columnsMax = 119
 
-// short is as many of the first parts of a text as there is space for, and two at least: a seed.
+// short returns as many of the first parts of a text as fit, and at least two: a seed.
 func short(text string, most int) string {
 	const more = " ..."
 	if len(text) <= most {

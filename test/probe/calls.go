@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// An ACL is one entry of a znode's list. Perms: 1 read, 2 write, 4 create,
-// 8 delete, 16 admin.
+// An ACL is one entry of a znode's ACL. Perms: 1 read, 2 write, 4 create, 8 delete, 16
+// admin.
 type ACL struct {
 	Perms      int32
 	Scheme, ID string
 }
 
-// World lets everybody do everything.
+// World grants everybody all permissions.
 var World = []ACL{{31, "world", "anyone"}}
 
-// A Stat is what a server reports of a znode, in the protocol's order.
+// A Stat is a znode's stat, in the protocol's order.
 type Stat struct {
 	Czxid, Mzxid, Ctime, Mtime  int64
 	Version, Cversion, Aversion int32
@@ -36,7 +36,7 @@ const (
 	PersistentTTL        = 5
 )
 
-// CreateBody is a create's body, for OpCreate, OpCreate2 and OpCreateContainer.
+// CreateBody returns the body of a create, for OpCreate, OpCreate2 and OpCreateContainer.
 func CreateBody(path string, data []byte, acl []ACL, flags int32) []byte {
 	var e encoder
 	e.string(path)
@@ -46,7 +46,7 @@ func CreateBody(path string, data []byte, acl []ACL, flags int32) []byte {
 	return e.bytes
 }
 
-// Create makes a znode and returns its path.
+// Create creates a znode and returns its path.
 func (c *Conn) Create(path string, data []byte, acl []ACL, flags int32) (string, error) {
 	op := int32(OpCreate)
 	if flags == Container {
@@ -60,7 +60,8 @@ func (c *Conn) Create(path string, data []byte, acl []ACL, flags int32) (string,
 	return path, err
 }
 
-// CreateTTL makes a znode that goes when it is older than ttlMs and childless.
+// CreateTTL creates a znode that is deleted when it is older than ttlMs and has no
+// children.
 func (c *Conn) CreateTTL(path string, data []byte, acl []ACL, ttlMs int64) error {
 	var e encoder
 	e.bytes = CreateBody(path, data, acl, PersistentTTL)
@@ -69,7 +70,7 @@ func (c *Conn) CreateTTL(path string, data []byte, acl []ACL, ttlMs int64) error
 	return err
 }
 
-// PathVersionBody is the body of a delete or a check.
+// PathVersionBody returns the body of a delete or a check.
 func PathVersionBody(path string, version int32) []byte {
 	var e encoder
 	e.string(path)
@@ -83,7 +84,7 @@ func (c *Conn) Delete(path string, version int32) error {
 	return err
 }
 
-// SetDataBody is the body of a setData.
+// SetDataBody returns the body of a setData.
 func SetDataBody(path string, data []byte, version int32) []byte {
 	var e encoder
 	e.string(path)
@@ -98,7 +99,7 @@ func (c *Conn) SetData(path string, data []byte, version int32) error {
 	return err
 }
 
-// SetACL changes a znode's access list.
+// SetACL changes a znode's ACL.
 func (c *Conn) SetACL(path string, acl []ACL, version int32) error {
 	var e encoder
 	e.string(path)
@@ -108,7 +109,7 @@ func (c *Conn) SetACL(path string, acl []ACL, version int32) error {
 	return err
 }
 
-// PathWatchBody is the body of a read that may set a watch.
+// PathWatchBody returns the body of a read that may set a watch.
 func PathWatchBody(path string, watch bool) []byte {
 	var e encoder
 	e.string(path)
@@ -137,7 +138,7 @@ func (c *Conn) Exists(path string) (Stat, error) {
 	return d.stat(), d.err
 }
 
-// Children are the names of a znode's children, sorted.
+// Children returns the names of a znode's children, sorted.
 func (c *Conn) Children(path string) ([]string, error) {
 	body, err := c.Call(OpGetChildren2, PathWatchBody(path, false))
 	if err != nil {
@@ -149,7 +150,7 @@ func (c *Conn) Children(path string) ([]string, error) {
 	return names, d.err
 }
 
-// GetACL reads a znode's access list.
+// GetACL reads a znode's ACL.
 func (c *Conn) GetACL(path string) ([]ACL, error) {
 	var e encoder
 	e.string(path)
@@ -161,7 +162,7 @@ func (c *Conn) GetACL(path string) ([]ACL, error) {
 	return d.acl(), d.err
 }
 
-// Ephemerals are the paths of this session's ephemerals, sorted.
+// Ephemerals returns the paths of this session's ephemerals, sorted.
 func (c *Conn) Ephemerals() ([]string, error) {
 	var e encoder
 	e.string("")
@@ -197,7 +198,7 @@ type Change struct {
 	Body []byte
 }
 
-// MultiBody is the body of a multi.
+// MultiBody returns the body of a multi.
 func MultiBody(changes ...Change) []byte {
 	var e encoder
 	header := func(op int32, done bool) {
@@ -223,8 +224,8 @@ func (c *Conn) Multi(changes ...Change) error {
 	return MultiError(body)
 }
 
-// MultiError is the code of the change that failed, out of a multi's reply: the
-// first one that is neither success nor "not tried because another failed".
+// MultiError returns the code of the change that failed in a multi's reply: the first code
+// that is neither success nor "not tried because another failed".
 func MultiError(body []byte) error {
 	d := decoder{body, nil}
 	for range 1 << 16 {
@@ -235,7 +236,7 @@ func MultiError(body []byte) error {
 		case done:
 			return nil
 		case op != -1:
-			return nil // results of a multi that succeeded: the first one says so
+			return nil // the first result shows that the multi has succeeded
 		}
 		d.int32() // the code again, as the body of an error result
 		if code != 0 && code != -2 {
@@ -245,14 +246,14 @@ func MultiError(body []byte) error {
 	return errors.New("probe: multi: no end")
 }
 
-// Tree is all znodes from path down, by path. Two servers hold the same tree if
-// these are equal.
+// Tree returns all znodes from path down, by path. Two servers have the same tree if these
+// maps are equal.
 func (c *Conn) Tree(path string) (map[string]Znode, error) {
 	tree := map[string]Znode{}
 	return tree, c.walk(path, tree)
 }
 
-// A Znode is all that a server reports of one.
+// A Znode is everything that a server reports about a znode.
 type Znode struct {
 	Data string
 	Null bool // the data is null, which is not the same as empty

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// errShort says that a reply ends before its record does.
+// errShort is the error for a reply that ends before its record does.
 var errShort = errors.New("reply is too short")
 
 // An encoder appends the primitives of the protocol, all big-endian.
@@ -45,12 +45,12 @@ func (e *encoder) acl(acl []ACL) {
 	}
 }
 
-// framed is what was written with its length in front.
+// framed returns the bytes with their length in front.
 func (e *encoder) framed() []byte {
 	return append(binary.BigEndian.AppendUint32(nil, uint32(len(e.bytes))), e.bytes...)
 }
 
-// A decoder takes primitives off the front; after a short read all are zero.
+// A decoder reads primitives; after a short read all further values are zero.
 type decoder struct {
 	rest []byte
 	err  error

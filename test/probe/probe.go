@@ -1,16 +1,14 @@
-// Package probe is a small ZooKeeper client for tests that talk to a server as
-// bytes.
+// Package probe is a small ZooKeeper client for tests that exchange bytes with a server.
 //
-// It shares no code with the server or with package client: a mistake made in
-// both directions at once would pass unseen otherwise. In go requests as typed
-// calls, or any bytes at all; out come replies, in order, and events apart from
-// them.
+// It shares no code with the server or with package client: otherwise a mistake made in
+// both directions would go unnoticed. It sends requests as typed calls, or arbitrary bytes.
+// It returns replies in order, and events separately.
 //
 // What always holds:
 //
 //	probe-P1  Each call has a deadline; a test never hangs here.
-//	probe-P2  Send and Receive may be used by one goroutine each at the same
-//	          time, so that a test can keep many requests on their way.
+//	probe-P2  One goroutine may use Send while another uses Receive, so a test
+//	          can keep many requests in flight.
 //	probe-P3  It never reconnects and never pings by itself.
 package probe
 
@@ -27,7 +25,7 @@ import (
 // Deadline bounds each wait for the server.
 const Deadline = 30 * time.Second
 
-// frameBytesMax is the longest frame a server may send here; more is a mistake.
+// frameBytesMax is the longest frame that a server may send; a longer one is an error.
 const frameBytesMax = 64 << 20
 
 // Op codes of the requests that tests send, by their numbers in the protocol.
@@ -73,7 +71,7 @@ type Conn struct {
 	socket net.Conn
 	in     *bufio.Reader
 	xid    int32
-	zxid   int64 // the last one seen
+	zxid   int64 // of the last reply
 }
 
 // An Event is one notification.
@@ -85,7 +83,7 @@ type Event struct {
 // A Code is an error number of the protocol, below zero.
 type Code int32
 
-// Codes that tests ask for.
+// Codes that tests check.
 const (
 	NoNode     Code = -101
 	NodeExists Code = -110
@@ -103,16 +101,17 @@ func Dial(addr string, timeout time.Duration) (*Conn, error) {
 	return Attach(addr, timeout, 0, make([]byte, 16))
 }
 
-// Attach opens a connection for a session that exists already. It knows nothing of what the
-// session has seen: it is for servers that have all of it.
+// Attach opens a connection for an existing session. It does not send the last zxid that
+// the session has seen, so it is for servers that have all of it.
 func Attach(addr string, timeout time.Duration, session int64, password []byte) (*Conn, error) {
 	return (&Conn{Session: session, Password: password}).Move(addr, timeout)
 }
 
-// Move opens another connection for the session, as libraries of clients do: it goes on with
-// the numbers of the requests, after one more that this connection may still send, and the
-// server must have all that the session has seen, or it closes the connection. Servers know a
-// request by its session and number: two with the same have one answer.
+// Move opens another connection for the session, as client libraries do. It continues the
+// numbering of the requests, and leaves out one number for a request that this connection
+// may still send. If the server lacks something that the session has seen, it closes the
+// connection. Servers identify a request by its session and number: two with the same
+// number get one answer.
 func (c *Conn) Move(addr string, timeout time.Duration) (*Conn, error) {
 	socket, err := net.DialTimeout("tcp", addr, Deadline)
 	if err != nil {
@@ -148,8 +147,8 @@ func (c *Conn) handshake(timeout time.Duration, session int64, password []byte) 
 	return nil
 }
 
-// ConnectRequest is the first frame of a connection, with its length, of a client that has
-// seen nothing.
+// ConnectRequest returns the first frame of a connection, with its length, for a client
+// that has seen nothing.
 func ConnectRequest(timeout time.Duration, session int64, password []byte) []byte {
 	return connectRequest(0, timeout, session, password)
 }
@@ -178,7 +177,7 @@ func (c *Conn) Send(op int32, body []byte) (int32, error) {
 	return xid, c.write(Request(xid, op, body))
 }
 
-// Request is a frame with a request, with its length.
+// Request returns a frame with a request, including its length.
 func Request(xid, op int32, body []byte) []byte {
 	var e encoder
 	e.int32(xid)
@@ -204,8 +203,8 @@ func (c *Conn) Receive() (Reply, error) {
 	}
 }
 
-// ReceiveEvent waits for one event, which goes to Events. A reply is an error:
-// call it when none is on its way.
+// ReceiveEvent waits for one event, which goes to Events. A reply is an error: call it when
+// none is outstanding.
 func (c *Conn) ReceiveEvent() error {
 	r, event, err := c.next()
 	if err == nil && !event {

@@ -23,19 +23,20 @@ import (
 )
 
 const (
-	// killEvery is how far apart the ends of servers are.
+	// killEvery is the time between two kills.
 	killEvery = 4 * time.Second
 
-	// remakers are the clients that make directories again.
+	// remakers is the number of clients that delete and create directories.
 	remakers = 6
 
-	// others are the znodes that nobody touches, which make a snapshot last.
+	// others is the number of znodes that nobody changes, which make a snapshot take
+	// longer.
 	others = 300_000
 )
 
-// Directories are deleted and made again with other children, by transactions,
-// while snapshots are taken and servers are killed. In the end all servers have
-// one tree, data and every field of every stat, and so they have after a restart.
+// Transactions delete directories and create them again with other children, while
+// snapshots are taken and servers are killed. In the end all servers have the same tree,
+// data and every field of every stat, and still do after a restart.
 func TestTreesStayEqualWhileDirectoriesAreMadeAgain(t *testing.T) {
 	for _, count := range []int{0, others} {
 		t.Run(fmt.Sprintf("beside %d znodes", count), func(t *testing.T) {
@@ -77,8 +78,8 @@ func equalKills(t *testing.T) int {
 	return n
 }
 
-// killWhileRemaking kills a random server again and again under load, and returns
-// how many directories were made again.
+// killWhileRemaking kills a random server repeatedly under load, and returns how many
+// directories were created again.
 func killWhileRemaking(t *testing.T, e *servers.Ensemble, kills int) int64 {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -105,17 +106,17 @@ func killWhileRemaking(t *testing.T, e *servers.Ensemble, kills int) int64 {
 	return made.Load()
 }
 
-// remakes is how often a directory is made again before the next one's turn: what
-// a wrong replay leaves on one must not be wiped out by its next deletion.
+// remakes is how often a directory is created again before it is the next one's turn: the
+// effects of a wrong replay must not be wiped out by the next deletion.
 const remakes = 6
 
-// remake deletes a directory with what is in it and makes it again with other
-// children, in one transaction, some times, then goes on with another directory.
+// remake deletes a directory with its children and creates it again with other children, in
+// one transaction, several times, then continues with another directory.
 func remake(ctx context.Context, c *client.Client, id int, made *atomic.Int64) {
 	random := rand.New(rand.NewPCG(uint64(id), 1))
 	parent := fmt.Sprintf("/remade-%d", id)
 	for n := 0; ctx.Err() == nil; n++ {
-		if n%remakes == 0 { // until it is there
+		if n%remakes == 0 { // until it exists
 			c.Create(ctx, parent, nil, client.CreateOptions{})
 		}
 		dir := fmt.Sprintf("%s/%d", parent, n/remakes)
@@ -142,8 +143,8 @@ func remake(ctx context.Context, c *client.Client, id int, made *atomic.Int64) {
 	}
 }
 
-// equalTrees compares all servers' trees, but for the time at which each has
-// written its own configuration into its tree.
+// equalTrees compares all servers' trees, except for the time at which each has written its
+// own configuration into its tree.
 func equalTrees(t *testing.T, e *servers.Ensemble, when string) {
 	t.Helper()
 	_, err := e.AwaitEqual(t.Context())

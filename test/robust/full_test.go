@@ -14,10 +14,10 @@ import (
 
 const (
 	fullTick    = 500 * time.Millisecond
-	fullTimeout = 4 * time.Second // of the session that dies
+	fullTimeout = 4 * time.Second // timeout of the session that expires
 )
 
-// fullEnsemble is three servers on disks of their own that can be filled.
+// fullEnsemble starts three servers on separate disks that can be filled.
 func fullEnsemble(t *testing.T) *servers.Ensemble {
 	t.Helper()
 	e, err := servers.NewEnsemble(t.Context(), servers.EnsembleOptions{
@@ -50,7 +50,7 @@ func connect(t *testing.T, addrs string, timeout time.Duration) *client.Client {
 	return c
 }
 
-// await polls for what nothing announces.
+// await polls a condition that nothing announces.
 func await(t *testing.T, what string, within time.Duration, ok func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), within)
@@ -66,8 +66,8 @@ func await(t *testing.T, what string, within time.Duration, ok func() bool) {
 	}
 }
 
-// write keeps writing until the condition holds: a log only finds out that its
-// disk is full when it needs space.
+// write writes until the condition holds: a log notices that its disk is full only when it
+// needs space.
 func write(t *testing.T, c *client.Client, within time.Duration, until func() bool) {
 	t.Helper()
 	data := make([]byte, 16<<10)
@@ -75,14 +75,14 @@ func write(t *testing.T, c *client.Client, within time.Duration, until func() bo
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		_, err := c.Set(ctx, "/filled", data, -1)
-		_ = err // while the leader changes, writes fail
+		_ = err // writes fail while the leader changes
 		return until()
 	})
 }
 
-// The disk of the leader of three is filled to the last byte: another leads, and
-// the ephemeral of a client that dies goes in time. Then there is space again: the
-// server follows by itself, with all that was written.
+// The disk of the leader of three is filled to the last byte: another server leads, and the
+// ephemeral of a client that dies is deleted in time. When there is space again, the server
+// follows by itself, with everything that was written.
 func TestLeaderWithAFullDiskGivesUpItsRole(t *testing.T) {
 	e := fullEnsemble(t)
 	first, err := e.AwaitLeader(t.Context())
@@ -102,7 +102,7 @@ func TestLeaderWithAFullDiskGivesUpItsRole(t *testing.T) {
 	t.Logf("another leads %v after the disk was full", time.Since(began).Round(time.Millisecond))
 
 	must(t, dying.WaitConnected(t.Context()))
-	_, _, err = dying.Get(t.Context(), "/lock") // its session has come along, and its last heartbeat is now
+	_, _, err = dying.Get(t.Context(), "/lock") // its session has moved, and this is its last heartbeat
 	must(t, err)
 	dying.Detach()
 	died := time.Now()
@@ -123,8 +123,8 @@ func TestLeaderWithAFullDiskGivesUpItsRole(t *testing.T) {
 	checkRunning(t, e)
 }
 
-// Followers whose disks are full serve on for longer than syncLimit: their leader
-// waits for their acks. What is written waits for space, and is not lost.
+// Followers with full disks continue to serve for longer than syncLimit, while their leader
+// waits for their acks. Writes wait for space, and are not lost.
 func TestFollowersWithFullDisksServeOn(t *testing.T) {
 	e := fullEnsemble(t)
 	leader, err := e.AwaitLeader(t.Context())

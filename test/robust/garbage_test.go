@@ -21,13 +21,13 @@ import (
 const (
 	silentConns = 5_000
 
-	// connBytesMax is what a connection that says nothing useful may hold.
+	// connBytesMax is the most memory that a connection without a useful request may use.
 	connBytesMax = 16 << 10
 
 	// healthyWithin is how soon a healthy client must be answered meanwhile.
 	healthyWithin = 5 * time.Second
 
-	// frameLimit is the longest frame that is allowed: jute.maxbuffer.
+	// frameLimit is the longest permitted frame: jute.maxbuffer.
 	frameLimit = 0xfffff
 )
 
@@ -46,13 +46,13 @@ func TestSilentConnectionsAndHalfFramesHoldLittle(t *testing.T) {
 		{"a long frame begun in a session", append(append([]byte{}, handshake...), half...)},
 		{"half a request in a session", append(append([]byte{}, handshake...), request[:9]...)},
 	} {
-		// Apache takes memory for a frame when it reads the length: five
-		// thousand of these and a heap of 1.5 GiB is full.
+		// Apache allocates memory for a frame when it reads the length: five thousand of
+		// these fill a heap of 1.5 GiB.
 		if len(tt.says) > 8 && !promises(kind(t)) {
 			continue
 		}
-		// Each on a server of its own: memory taken for one kind would be
-		// used again for the next, and hide its cost.
+		// Each kind uses a new server: memory allocated for one kind would be reused for
+		// the next, and hide its cost.
 		t.Run(tt.name, func(t *testing.T) { holdLittle(t, tt.says) })
 	}
 }
@@ -70,8 +70,8 @@ func holdLittle(t *testing.T, says []byte) {
 	checkAlive(t, s)
 }
 
-// holdConns opens connections that say no more than that, and returns what each
-// costs the server, at most, while they stand.
+// holdConns opens connections that send only the given bytes, and returns the largest cost
+// of one for the server while they are open.
 func holdConns(t *testing.T, s *servers.Server, count int, says []byte) int64 {
 	t.Helper()
 	before := rss(t, s)
@@ -85,7 +85,7 @@ func holdConns(t *testing.T, s *servers.Server, count int, says []byte) int64 {
 		_, err = c.Write(says)
 		return err
 	})
-	// The last bytes may not have been read yet: the most of two seconds counts.
+	// The last bytes may not have been read yet, so the maximum over two seconds counts.
 	most := int64(0)
 	for range 20 {
 		awaittest.RealTime(100*time.Millisecond, "the server reads them, which only its memory shows")
@@ -125,7 +125,7 @@ func closes(addr string, says []byte) error {
 		return err
 	}
 	if _, err := c.Write(says); err != nil {
-		return nil // closed before all was written
+		return nil // closed before everything was written
 	}
 	_, err = io.Copy(io.Discard, c)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -134,8 +134,8 @@ func closes(addr string, says []byte) error {
 	return nil // its end, or a reset
 }
 
-// TestGarbageHarmsNobody sends mutated requests of all kinds. The seed is in the
-// log; ROBUST_SEED repeats a run.
+// TestGarbageHarmsNobody sends mutated requests of all kinds. The log contains the seed;
+// ROBUST_SEED repeats a run.
 func TestGarbageHarmsNobody(t *testing.T) {
 	s := start(t)
 	healthy := keepHealthy(t, s)
@@ -148,7 +148,7 @@ func TestGarbageHarmsNobody(t *testing.T) {
 	})
 	healthy.finish(t)
 	checkAlive(t, s)
-	// A server that has survived must also still read its own directory.
+	// A server that has survived must still be able to read its own directory.
 	s.Crash()
 	must(t, s.Restart(t.Context()))
 }
@@ -164,8 +164,8 @@ func seedOf(t *testing.T) uint64 {
 	return seed
 }
 
-// sendGarbage writes and reads what comes, until either side has enough. Only a
-// server that does not accept connections any more is an error.
+// sendGarbage writes the bytes and reads until either side closes. It is an error only if
+// the server no longer accepts connections.
 func sendGarbage(addr string, says []byte) error {
 	c, err := net.DialTimeout("tcp", addr, probe.Deadline)
 	if err != nil {
@@ -176,11 +176,11 @@ func sendGarbage(addr string, says []byte) error {
 		return err
 	}
 	c.Write(says)          // the server may close at any byte
-	io.Copy(io.Discard, c) // until it closes, or has nothing more to say
+	io.Copy(io.Discard, c) // until the server closes, or sends nothing more
 	return nil
 }
 
-// garbage is a handshake, sometimes bad, and mutated requests.
+// garbage returns a handshake, sometimes invalid, followed by mutated requests.
 func garbage(random *rand.Rand) []byte {
 	says := probe.ConnectRequest(sessionTimeout, 0, make([]byte, 16))
 	if random.IntN(10) == 0 {
@@ -192,12 +192,12 @@ func garbage(random *rand.Rand) []byte {
 		body := append([]byte{}, bodies[random.IntN(len(bodies))]...)
 		frame := probe.Request(int32(random.IntN(100)), op, body)
 		switch random.IntN(8) {
-		case 0: // as it is: a valid body, perhaps of another op
+		case 0: // unchanged: a valid body, perhaps of another op
 		case 1:
 			frame = frame[:random.IntN(len(frame))]
 		case 2:
 			mutate(random, frame)
-		default: // a wrong body in a right frame reaches deepest
+		default: // a wrong body in a valid frame is processed furthest
 			mutate(random, frame[12:])
 		}
 		says = append(says, frame...)
@@ -205,8 +205,8 @@ func garbage(random *rand.Rand) []byte {
 	return says
 }
 
-// allOps are the numbers of all requests, some beside them, and the internal
-// ones that no client may send.
+// allOps are the numbers of all requests, some neighbouring numbers, and the internal ones
+// that no client may send.
 var allOps = []int32{-11, -10, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21,
 	22, 23, 100, 101, 102, 103, 104, 105, 106, 107, 108, 1 << 30, -1 << 31}
 
@@ -227,7 +227,7 @@ func validBodies() [][]byte {
 	}
 }
 
-// mutate changes some bytes, often to the numbers at which decoders break.
+// mutate changes some bytes, often to values at which decoders fail.
 func mutate(random *rand.Rand, b []byte) {
 	for range 1 + random.IntN(4) {
 		if len(b) == 0 {

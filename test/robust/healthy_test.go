@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// A healthy client goes on working while others misbehave.
+// A healthy client keeps working while others misbehave.
 type healthy struct {
 	stop chan struct{}
 	done chan healthyEnd
@@ -25,8 +25,7 @@ type healthyEnd struct {
 	err      error
 }
 
-// keepHealthy starts a client that writes and reads a znode of its own, which
-// no other may touch.
+// keepHealthy starts a client that writes and reads a znode that no other client uses.
 func keepHealthy(t *testing.T, s *servers.Server) *healthy {
 	t.Helper()
 	c := dial(t, s)
@@ -65,7 +64,7 @@ func (h *healthy) work(c *probe.Conn) (end healthyEnd) {
 	}
 }
 
-// finish stops the client and checks how it fared.
+// finish stops the client and checks its results.
 func (h *healthy) finish(t *testing.T) {
 	t.Helper()
 	close(h.stop)

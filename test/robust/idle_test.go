@@ -14,10 +14,10 @@ import (
 const (
 	idleSessions = 10_000
 
-	// idleBytesMax is what one idle session may cost in resident memory.
+	// idleBytesMax is the largest permitted cost of an idle session in resident memory.
 	idleBytesMax = 8 << 10
 
-	// dialers open connections side by side; more only queue at the listener.
+	// dialers open connections concurrently; more would only queue at the listener.
 	dialers = 16
 )
 
@@ -39,8 +39,8 @@ func TestTenThousandIdleSessionsCostLittleAndNoneIsLost(t *testing.T) {
 		}
 	}()
 	each := (rss(t, s) - before) / idleSessions
-	// Two rounds of pings, one timeout's third apart as clients do it: the
-	// memory in between is that of sessions that live.
+	// Two rounds of pings, a third of the timeout apart, as clients do: between them, the
+	// memory is that of live sessions.
 	for range 2 {
 		awaittest.RealTime(sessionTimeout/6, "the pace of the pings")
 		inParallel(t, dialers, idleSessions, func(i int) error { return conns[i].Ping() })
@@ -50,7 +50,7 @@ func TestTenThousandIdleSessionsCostLittleAndNoneIsLost(t *testing.T) {
 	if promises(s.Kind) && each > idleBytesMax {
 		t.Errorf("an idle session costs %d bytes, more than %d", each, idleBytesMax)
 	}
-	// None lost: each can still write.
+	// None was lost: each can still write.
 	c := dial(t, s)
 	_, err := c.Create("/idle", nil, probe.World, probe.Persistent)
 	must(t, err)
@@ -65,8 +65,8 @@ func TestTenThousandIdleSessionsCostLittleAndNoneIsLost(t *testing.T) {
 	checkAlive(t, s)
 }
 
-// warm opens and ends some sessions, so that what any server takes at its first
-// requests is not counted as the cost of the sessions.
+// warm opens and ends some sessions, so memory that any server allocates for its first
+// requests does not count as a cost of the sessions.
 func warm(t *testing.T, addr string) {
 	t.Helper()
 	inParallel(t, dialers, 200, func(int) error {
@@ -78,7 +78,7 @@ func warm(t *testing.T, addr string) {
 	})
 }
 
-// inParallel calls f for each i below n, from some goroutines.
+// inParallel calls f for each i below n, from several goroutines.
 func inParallel(t *testing.T, goroutines, n int, f func(i int) error) {
 	t.Helper()
 	errs := together(goroutines, func(g int) error {

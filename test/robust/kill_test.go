@@ -19,21 +19,20 @@ import (
 const (
 	writers = 8
 
-	// inFlight is how many multis of one writer are on their way at a time.
+	// inFlight is how many multis of one writer are in flight at a time.
 	inFlight = 16
 
-	// kept is how many pairs of znodes a writer leaves standing.
+	// kept is how many pairs of znodes a writer keeps.
 	kept = 8
 )
 
-// A writer counts. Its n-th multi sets the counter from n-1 to n, makes the
-// znodes a-n and b-n, and deletes a-(n-kept) and b-(n-kept). So at any moment a
-// healthy server shows exactly the last few pairs up to the counter, and a half
-// multi cannot hide.
+// A writer counts. Its n-th multi sets the counter from n-1 to n, creates the znodes a-n
+// and b-n, and deletes a-(n-kept) and b-(n-kept). So a healthy server always shows exactly
+// the last few pairs up to the counter, and a partial multi would be visible.
 type writer struct {
 	id    int
-	sent  atomic.Int64 // the last n on its way
-	acked atomic.Int64 // the last n whose reply has come
+	sent  atomic.Int64 // the last n that was sent
+	acked atomic.Int64 // the last n that was answered
 }
 
 func (w *writer) path() string { return fmt.Sprintf("/writer-%d", w.id) }
@@ -56,7 +55,7 @@ func (w *writer) multi(n int64) []byte {
 	return probe.MultiBody(changes...)
 }
 
-// run writes until the connection breaks, which is its only end that is no error.
+// run writes until the connection breaks. Any other end is an error.
 func (w *writer) run(addr string) error {
 	c, err := probe.Dial(addr, sessionTimeout)
 	if err != nil {
@@ -78,7 +77,7 @@ func (w *writer) run(addr string) error {
 		reply, err := c.Receive()
 		if err != nil {
 			c.Cut()
-			<-tokens // the sender may be waiting: let it meet the broken connection
+			<-tokens // the sender may be waiting: let it notice the broken connection
 			<-ended
 			return nil
 		}
@@ -90,8 +89,8 @@ func (w *writer) run(addr string) error {
 	}
 }
 
-// verify compares what the server shows with what it has acknowledged, and
-// makes that the new beginning.
+// verify compares the server's state with the acknowledged writes, and continues from that
+// state.
 func (w *writer) verify(c *probe.Conn) error {
 	data, stat, err := c.GetData(w.path())
 	if err != nil {
@@ -175,7 +174,7 @@ func acknowledged(all []*writer) int64 {
 	return sum
 }
 
-// killUnderLoad lets all write for a moment and kills the server in the middle.
+// killUnderLoad lets all writers write for a moment and kills the server meanwhile.
 func killUnderLoad(t *testing.T, s *servers.Server, all []*writer) {
 	t.Helper()
 	timer := time.AfterFunc(time.Duration(20+rand.IntN(230))*time.Millisecond, s.Crash)

@@ -19,12 +19,11 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// participantEnv makes this program one of the two servers of the test below.
+// participantEnv makes this program one of the two servers in the test below.
 const participantEnv = "CONCLAVE_TEST_PARTICIPANT"
 
-// partitioned is a shell script: two network namespaces, a participant in each, and 30 s
-// for which all packets between them are lost silently. It needs util-linux and
-// iproute2.
+// partitioned is a shell script: two network namespaces with a participant each, and 30 s
+// in which all packets between them are lost silently. It needs util-linux and iproute2.
 const partitioned = `set -e
 ip link set lo up
 ip link add v1 type veth peer name v2
@@ -47,9 +46,9 @@ echo HEALED
 sleep 15
 `
 
-// TestVotesComeThroughSoonAfterASilentPartition: both servers look for a leader all the
-// while, and write votes that nobody acknowledges. The kernel would send them again as
-// long after the partition as that has lasted.
+// TestVotesComeThroughSoonAfterASilentPartition: during the partition both servers look for
+// a leader, and send votes that are not acknowledged. Without a remedy, the kernel would
+// retransmit them only after another time as long as the partition.
 func TestVotesComeThroughSoonAfterASilentPartition(t *testing.T) {
 	if id := os.Getenv(participantEnv); id != "" {
 		beParticipant(t, id)
@@ -86,7 +85,7 @@ func TestVotesComeThroughSoonAfterASilentPartition(t *testing.T) {
 	}
 }
 
-// beParticipant sends a vote each second, and says what it receives, until it is killed.
+// beParticipant sends a vote each second, and prints what it receives, until it is killed.
 func beParticipant(t *testing.T, name string) {
 	id, other := quorum.ID(1), quorum.ID(2)
 	if name == "2" {

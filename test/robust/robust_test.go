@@ -15,7 +15,7 @@ import (
 // sessionTimeout is long enough for sessions to outlive a test's pauses.
 const sessionTimeout = 60 * time.Second
 
-// kind is the server that the tests torment.
+// kind returns the kind of server under test.
 func kind(t *testing.T) servers.Kind {
 	name := os.Getenv("ROBUST_KIND")
 	if version, ok := strings.CutPrefix(name, "apache-"); ok {
@@ -27,14 +27,14 @@ func kind(t *testing.T) servers.Kind {
 	return servers.Conclave()
 }
 
-// promises reports whether the kind has promised the limits on memory.
+// promises reports whether the kind promises the limits on memory.
 func promises(k servers.Kind) bool { return k == servers.Conclave() }
 
-// start starts the server under torment; the test's end ends it.
+// start starts the server under test; it ends with the test.
 func start(t *testing.T, config ...string) *servers.Server {
 	t.Helper()
 	s, err := servers.Start(t.Context(), kind(t), servers.Options{
-		HeapMiB: 1536, // for Apache: a million watches
+		HeapMiB: 1536, // for a million watches on Apache's server
 		Config:  append([]string{"maxSessionTimeout=120000"}, config...),
 	})
 	if err != nil {
@@ -77,7 +77,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// checkAlive fails the test if the server has ended or complained of a panic.
+// checkAlive fails the test if the server has ended or has logged a panic.
 func checkAlive(t *testing.T, s *servers.Server) {
 	t.Helper()
 	select {
@@ -92,7 +92,7 @@ func checkAlive(t *testing.T, s *servers.Server) {
 	}
 }
 
-// together runs n functions at once and waits for all; it returns the errors.
+// together runs n functions concurrently, waits for all of them, and returns the errors.
 func together(n int, f func(i int) error) []error {
 	results := make(chan error, n)
 	for i := range n {

@@ -13,14 +13,14 @@ import (
 const (
 	watchers      = 100
 	watchedZnodes = 10_000
-	watchesOnWay  = 500 // reads with a watch that are on their way at a time
+	watchesOnWay  = 500 // reads with a watch that are in flight at a time
 	eventChanged  = 3
 )
 
 func watched(i int) string { return fmt.Sprintf("/watched/%05d", i) }
 
-// A million watches: each of a hundred connections watches all of ten thousand
-// znodes. Then all change, and each connection must learn of each exactly once.
+// A million watches: each of a hundred connections watches all of ten thousand znodes. Then
+// all znodes change, and each connection must be notified of each change exactly once.
 func TestAMillionWatchesFireAndNoneIsLost(t *testing.T) {
 	s := start(t)
 	c := dial(t, s)
@@ -53,8 +53,8 @@ func TestAMillionWatchesFireAndNoneIsLost(t *testing.T) {
 	checkAlive(t, s)
 }
 
-// receiveAll reads until an event has come for each znode, then asks for one reply
-// more: events beyond those would have come before it.
+// receiveAll reads until it has an event for each znode, then waits for one more reply:
+// further events would come before that.
 func receiveAll(c *probe.Conn) error {
 	for len(c.Events) < watchedZnodes {
 		if err := c.ReceiveEvent(); err != nil {
@@ -68,7 +68,7 @@ func receiveAll(c *probe.Conn) error {
 		return fmt.Errorf("%d events for %d watches", len(c.Events), watchedZnodes)
 	}
 	for i, e := range c.Events {
-		// One writer set them in order, and events keep the order of changes.
+		// One writer changed them in order, and events keep the order of changes.
 		if e.Type != eventChanged || e.Path != watched(i) {
 			return fmt.Errorf("event %d is %+v", i, e)
 		}
@@ -81,7 +81,7 @@ func pipeline(t *testing.T, c *probe.Conn, op int32, body func(i int) []byte) {
 	must(t, pipelined(c, op, body))
 }
 
-// pipelined sends a request for each of the watched znodes, many at a time.
+// pipelined sends a request for each of the watched znodes, many in flight.
 func pipelined(c *probe.Conn, op int32, body func(i int) []byte) error {
 	for sent, seen := 0, 0; seen < watchedZnodes; seen++ {
 		for ; sent < watchedZnodes && sent-seen < watchesOnWay; sent++ {

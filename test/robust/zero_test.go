@@ -9,9 +9,9 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// TestServerZeroLeadsWithTheNewestData: of three servers 0, 1 and 2 the first two
-// have a write that the third was down for. Then the second goes, and the third
-// comes: only the first has the data, and no other may lead.
+// TestServerZeroLeadsWithTheNewestData: of three servers 0, 1 and 2, the first two have a
+// write that the third missed. Then the second goes down and the third comes up: only the
+// first has the data, and no other may lead.
 func TestServerZeroLeadsWithTheNewestData(t *testing.T) {
 	e, err := servers.NewEnsemble(t.Context(), servers.EnsembleOptions{
 		Kinds: []servers.Kind{kind(t), kind(t), kind(t)}, FromZero: true,

@@ -30,25 +30,25 @@ const (
 	Apache38 = "3.8.6"
 )
 
-// defaultHeapMiB is enough for every suite here and small enough to run two.
+// defaultHeapMiB is enough for every suite here, and small enough to run two servers.
 const defaultHeapMiB = 256
 
 type apache struct {
 	version string
-	cli     bool // with what zkCli.sh needs beside
+	cli     bool // with the additional jars of zkCli.sh
 }
 
-// Apache is the ZooKeeper server of that release, such as Apache39. It needs
-// java and mvn. The jars lie in Maven's own repository; their list is kept in
-// the user's cache directory, so Maven runs once.
+// Apache returns the ZooKeeper server of a release, such as Apache39. It needs java and
+// mvn. The jars are in Maven's own repository; their list is stored in the user's cache
+// directory, so Maven runs only once.
 func Apache(version string) Kind { return apache{version: version} }
 
 func (a apache) Name() string { return "apache-" + a.version }
 
-// installing keeps two tests of one process from running Maven twice.
+// installing prevents two tests of one process from running Maven at the same time.
 var installing sync.Mutex
 
-// Install resolves the jars with Maven, unless all of them are there.
+// Install resolves the jars with Maven, unless all of them exist.
 func (a apache) Install(ctx context.Context) error {
 	installing.Lock()
 	defer installing.Unlock()
@@ -78,8 +78,8 @@ func (a apache) Install(ctx context.Context) error {
 	return err
 }
 
-// ClassPath is what a Java program needs to use that release's client: the
-// server's jars have it. Maven brings them if they are not there.
+// ClassPath returns the class path for Java programs that use the release's client, which
+// is in the server's jars. Maven downloads them if necessary.
 func ClassPath(ctx context.Context, version string) (string, error) {
 	a := apache{version: version}
 	if err := a.Install(ctx); err != nil {
@@ -88,7 +88,7 @@ func ClassPath(ctx context.Context, version string) (string, error) {
 	return a.classPath()
 }
 
-// replace gives a file a content at once: another process may be reading it.
+// replace replaces the content of a file atomically: another process may be reading it.
 func replace(name string, data []byte) error {
 	if there, err := os.ReadFile(name); err == nil && bytes.Equal(there, data) {
 		return nil
@@ -100,7 +100,7 @@ func replace(name string, data []byte) error {
 	return os.Rename(fresh, name)
 }
 
-// home is where the version's list of jars and its logging configuration lie.
+// home returns the directory of the version's list of jars and logging configuration.
 func (a apache) home() (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -116,7 +116,7 @@ func (a apache) home() (string, error) {
 	return home, nil
 }
 
-// classPath reads the cached list and checks that every jar is still there.
+// classPath reads the cached list and checks that all jars still exist.
 func (a apache) classPath() (string, error) {
 	home, err := a.home()
 	if err != nil {
@@ -149,7 +149,7 @@ func (a apache) command(_ context.Context, configFile string, o Options) ([]stri
 	for _, name := range sortedNames(o.Properties) {
 		args = append(args, "-D"+name+"="+o.Properties[name])
 	}
-	// No JMX: it opens ports and threads that nobody here looks at.
+	// JMX is off: it would open ports and threads that nobody here uses.
 	args = append(args, "-Dzookeeper.jmx.log4j.disable=true", "-cp", classPath)
 	return append(args, "org.apache.zookeeper.server.quorum.QuorumPeerMain", configFile), nil
 }
@@ -163,8 +163,8 @@ func sortedNames(m map[string]string) []string {
 	return names
 }
 
-// CacheDir is where this package keeps what it has installed: a folder of the
-// user's cache directory, made if it is missing.
+// CacheDir returns the directory for everything that this package installs, below the
+// user's cache directory. It is created if necessary.
 func CacheDir() (string, error) {
 	base, err := os.UserCacheDir()
 	if err != nil {
@@ -177,20 +177,20 @@ func CacheDir() (string, error) {
 	return dir, nil
 }
 
-// JavaClient returns the command line of a Java program that has a release's client on
-// its class path; args begin with its source file or its class.
+// JavaClient returns the command line of a Java program with a release's client on its
+// class path; args begin with its source file or its class.
 func JavaClient(ctx context.Context, version string, flags, args []string) ([]string, error) {
 	return apache{version: version}.java(ctx, flags, args)
 }
 
-// ZKCli returns the command line of a release's zkCli.sh, which logs nothing. Its terminal is
-// one that cannot move a cursor.
+// ZKCli returns the command line of a release's zkCli.sh, without logging, and with a
+// terminal that cannot move the cursor.
 func ZKCli(ctx context.Context, version string, args ...string) ([]string, error) {
 	flags := []string{"-Xmx128m", "-XX:TieredStopAtLevel=1", "-Dconclave.log.level=OFF", "-Dorg.jline.terminal.dumb=true"}
 	return apache{version, true}.java(ctx, flags, append([]string{"org.apache.zookeeper.ZooKeeperMain"}, args...))
 }
 
-// java is the command line of a Java program.
+// java returns the command line of a Java program.
 func (a apache) java(ctx context.Context, flags, args []string) ([]string, error) {
 	if err := a.Install(ctx); err != nil {
 		return nil, err

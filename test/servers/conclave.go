@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// BinaryVariable names the environment variable that gives a Conclave binary to
-// test instead of one built from this tree.
+// BinaryVariable is the environment variable with a Conclave binary to test instead of one
+// built from this tree.
 const BinaryVariable = "CONCLAVE_BINARY"
 
 type conclave struct {
@@ -24,11 +24,12 @@ type conclave struct {
 
 var built conclave
 
-// Conclave is the server of this tree: the binary is built once per test
-// process, or taken from the environment variable CONCLAVE_BINARY.
+// Conclave returns the server of this tree: the binary is built once per test process, or
+// is named by the environment variable CONCLAVE_BINARY.
 func Conclave() Kind { return &built }
 
-// ConclaveAt is a Conclave binary that is there, such as one of another version.
+// ConclaveAt returns the kind of an existing Conclave binary, for example of another
+// version.
 func ConclaveAt(binary string) Kind {
 	c := &conclave{binary: binary}
 	c.once.Do(func() {}) // nothing is to be built
@@ -43,10 +44,10 @@ func (c *conclave) Install(ctx context.Context) error {
 	return err
 }
 
-// Binary is the path of the Conclave binary, built if it has to be.
+// Binary returns the path of the Conclave binary, which is built if necessary.
 func Binary(ctx context.Context) (string, error) { return built.Binary(ctx) }
 
-// WithStores is Binary with conclave-stores beside it.
+// WithStores is Binary with conclave-stores in the same directory.
 func WithStores(ctx context.Context) (string, error) {
 	binary, err := built.Binary(ctx)
 	if err != nil || os.Getenv(BinaryVariable) != "" {
@@ -59,7 +60,7 @@ func WithStores(ctx context.Context) (string, error) {
 	return binary, compile(ctx, root, "./cmd/conclave/conclave-stores", filepath.Join(filepath.Dir(binary), "conclave-stores"))
 }
 
-// Binary is the path of the binary, built at the first call.
+// Binary returns the path of the binary, which is built at the first call.
 func (c *conclave) Binary(ctx context.Context) (string, error) {
 	c.once.Do(func() { c.binary, c.err = build(ctx) })
 	return c.binary, c.err
@@ -82,8 +83,8 @@ func build(ctx context.Context) (string, error) {
 	return binary, compile(ctx, root, "./cmd/conclave", binary)
 }
 
-// compile builds a command as it is released into a new file, which then takes the place of the
-// one that may be running elsewhere.
+// compile builds a command as for a release into a new file, which then replaces the old
+// one; that one may be running elsewhere.
 func compile(ctx context.Context, root, command, binary string) error {
 	scratch, err := os.MkdirTemp(filepath.Dir(binary), "build-")
 	if err != nil {
@@ -102,8 +103,8 @@ func compile(ctx context.Context, root, command, binary string) error {
 	return nil
 }
 
-// Root is the top of the source tree: the nearest folder above the working
-// directory that holds go.work.
+// Root returns the top of the source tree: the nearest directory above the working
+// directory that contains go.work.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// SuperDigest is a line of zoo.cfg that makes the digest identity SuperSecret the
-// super user, who may reconfigure.
+// SuperDigest is a line of zoo.cfg that makes the digest identity SuperSecret the super
+// user, who may reconfigure.
 const (
 	SuperDigest = "DigestAuthenticationProvider.superDigest=super:/49OUaS/Rm5CIudE7EhYoMwy+PY="
 	SuperSecret = "super:interop"
 )
 
-// config is the text of zoo.cfg. Keys that Apache does not know itself become
-// its properties "zookeeper.<key>", which is how extended types are turned on.
+// config returns the text of zoo.cfg. Apache turns keys that it does not know into
+// properties "zookeeper.<key>", which is how extended types are switched on.
 func config(dataDir string, port int, o Options) string {
 	lines := []string{
 		"tickTime=2000",
@@ -30,8 +30,8 @@ func config(dataDir string, port int, o Options) string {
 	return strings.Join(mergeLines(lines, o.Config), "\n") + "\n"
 }
 
-// mergeLines lets a later line replace an earlier one of the same key: a key
-// that stands twice is a mistake to a careful reader of zoo.cfg.
+// mergeLines lets a later line replace an earlier one with the same key, because a strict
+// reader of zoo.cfg refuses a key that occurs twice.
 func mergeLines(defaults, extra []string) []string {
 	given := map[string]bool{}
 	for _, line := range extra {

@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Counters are what a process has asked of the kernel since it was started.
+// Counters are a process's uses of the kernel since its start.
 type Counters struct {
-	Reads, Writes int64 // system calls that read and write, on files and sockets
-	Switches      int64 // voluntary context switches of its threads: waits, each with a wake-up
+	Reads, Writes int64 // read and write system calls, on files and sockets
+	Switches      int64 // voluntary context switches of its threads: each is a wait and a wake-up
 }
 
-// Counters reads them. Threads that have ended are not in Switches; those of a Go program
-// stay.
+// Counters reads the counters. Switches does not include threads that have ended; threads
+// of a Go program usually stay.
 func (s *Server) Counters() (Counters, error) {
 	var c Counters
 	io, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", s.Pid()))
@@ -41,7 +41,7 @@ func (s *Server) Counters() (Counters, error) {
 	return c, errors.Join(err1, err2, err3)
 }
 
-// counter is the number after a name at the beginning of a line.
+// counter returns the number after a name at the beginning of a line.
 func counter(text []byte, name string) (int64, error) {
 	for line := range strings.Lines(string(text)) {
 		if value, ok := strings.CutPrefix(line, name); ok {

@@ -14,49 +14,49 @@ import (
 	"unsafe"
 )
 
-// A Disk makes the syncs of one server slow, or lets them fail: each fsync and
-// fdatasync of the process waits until the Disk lets it through. The kernel asks
-// it by a seccomp filter with a listener, which takes no rights and no change of
-// the server. It outlives the process: a member keeps its Disk over restarts.
+// A Disk makes the syncs of one server slow, or lets them fail: each fsync and fdatasync of
+// the process waits until the Disk lets it through. The kernel asks the Disk by a seccomp
+// filter with a listener, which needs no privileges and no change of the server. A Disk
+// outlives the process: a member keeps its Disk over restarts.
 //
-// A program that uses it must call Supervised first thing in main or TestMain.
-// Its methods may be called from any goroutine.
+// A program that uses it must call Supervised first thing in main or TestMain. It is safe
+// for concurrent use.
 type Disk struct {
 	mu     sync.Mutex
 	delay  time.Duration
 	errno  syscall.Errno
-	failed int // syncs that were told to have failed
+	failed int // number of syncs that were made to fail
 }
 
-// Slow makes each sync take so much longer, from the next one on.
+// Slow delays each sync by the given time, from the next one on.
 func (d *Disk) Slow(by time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.delay = by
 }
 
-// Fail lets each sync fail with an error, such as syscall.EIO, and what it
-// should have written stay where it is. 0 is no error.
+// Fail makes each sync fail with an error, such as syscall.EIO, without syncing anything. 0
+// means no error.
 func (d *Disk) Fail(errno syscall.Errno) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.errno = errno
 }
 
-// Failed is how many syncs have failed so far.
+// Failed returns how many syncs have failed so far.
 func (d *Disk) Failed() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.failed
 }
 
-// Heal takes delay and error away.
+// Heal removes delay and error.
 func (d *Disk) Heal() {
 	d.Slow(0)
 	d.Fail(0)
 }
 
-// verdict is what becomes of a sync that is asked for now.
+// verdict returns what happens to a sync that is requested now.
 func (d *Disk) verdict() (time.Duration, syscall.Errno) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -66,25 +66,25 @@ func (d *Disk) verdict() (time.Duration, syscall.Errno) {
 	return d.delay, d.errno
 }
 
-// supervisedVariable tells a process that it is to become a supervised server.
+// supervisedVariable tells a process to become a supervised server.
 const supervisedVariable = "CONCLAVE_TEST_SUPERVISED"
 
-// supervisedSocket is where it hands over the listener.
+// supervisedSocket is the file descriptor on which it hands over the listener.
 const supervisedSocket = 3
 
-// Supervised does nothing, unless this process was started to become a server
-// with a Disk: then it becomes that, and does not return.
+// Supervised does nothing, unless this process was started to become a server with a Disk:
+// then it executes the server, and does not return.
 func Supervised() {
 	if os.Getenv(supervisedVariable) == "" {
 		return
 	}
-	runtime.LockOSThread() // the filter is that of a thread, which then is the server
+	runtime.LockOSThread() // the filter applies to this thread, which becomes the server
 	err := supervise(os.Args[1:])
 	fmt.Fprintln(os.Stderr, err)
 	os.Exit(2)
 }
 
-// Numbers of the kernel's interface that package syscall does not have.
+// Constants of the kernel interface that package syscall lacks.
 const (
 	prSetNoNewPrivs       = 38
 	seccompSetModeFilter  = 1
@@ -99,7 +99,7 @@ const (
 // seccompNumber is the system call seccomp by architecture.
 var seccompNumber = map[string]uintptr{"amd64": 317, "arm64": 277}
 
-// supervise installs the filter, hands its listener over and becomes the server.
+// supervise installs the filter, hands over its listener and executes the server.
 func supervise(args []string) error {
 	number, ok := seccompNumber[runtime.GOARCH]
 	if !ok {
@@ -130,8 +130,8 @@ func supervise(args []string) error {
 	return fmt.Errorf("servers: start %s: %w", args[0], syscall.Exec(args[0], args, os.Environ()))
 }
 
-// attach makes a command one that the disk supervises; the function that it
-// returns is to be called when the command was started, or was not.
+// attach makes the disk supervise a command. The function that it returns must be called
+// after the command was started, or failed to start.
 func (d *Disk) attach(s *Server) (started func(error) error, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -162,7 +162,7 @@ func (d *Disk) attach(s *Server) (started func(error) error, err error) {
 	}, nil
 }
 
-// receiveListener waits for the new process to hand its listener over.
+// receiveListener waits until the new process hands over its listener.
 func receiveListener(socket *os.File) (int, error) {
 	c, err := net.FileConn(socket)
 	if err != nil {
@@ -214,7 +214,7 @@ func (d *Disk) serve(listener int) {
 		var n notification
 		if err := control(listener, notificationReceive, unsafe.Pointer(&n)); err != nil {
 			if errors.Is(err, syscall.EINTR) || errors.Is(err, syscall.ENOENT) {
-				continue // the thread that asked has gone
+				continue // the requesting thread has ended
 			}
 			return
 		}
@@ -225,13 +225,13 @@ func (d *Disk) serve(listener int) {
 			if errno == 0 {
 				a.flags = seccompContinue
 			}
-			// It fails if the process has ended meanwhile.
+			// This fails if the process has ended meanwhile.
 			_ = control(listener, notificationSend, unsafe.Pointer(&a))
 		})
 	}
 }
 
-// awaitNotification waits for a sync; false when the process has ended.
+// awaitNotification waits for a sync; it returns false when the process has ended.
 func awaitNotification(listener int) bool {
 	const readable, ended = 0x1, 0x10 // POLLIN, POLLHUP
 	for {

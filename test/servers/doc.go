@@ -2,9 +2,9 @@
 // whose jars Maven brings by their coordinates, and Conclave, which is built
 // from this tree.
 //
-// In goes a data directory and lines for zoo.cfg, the same file for both kinds.
-// Out comes a process on loopback and a port of its own that already answers,
-// with its log, CPU time and resident memory. An Ensemble is several of them that
+// It takes a data directory and lines for zoo.cfg, the same file for both kinds.
+// It returns a process on loopback, with a port of its own, that already answers,
+// and its log, CPU time and resident memory. An Ensemble is several of them that
 // know each other, of any kinds; a Network is what they reach each other through,
 // where it is to be cut.
 //

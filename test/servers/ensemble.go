@@ -15,68 +15,68 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// EnsembleOptions say how to make an ensemble. Kinds is required.
+// EnsembleOptions describe an ensemble. Kinds is required.
 type EnsembleOptions struct {
 	// Kinds are the programs of servers 1, 2 and so on.
 	Kinds []Kind
 
-	// FromZero gives the ids 0, 1 and so on instead.
+	// FromZero makes the ids start at 0 instead.
 	FromZero bool
 
-	// Observers are the ids of servers that do not vote.
+	// Observers are the ids of servers without a vote.
 	Observers []int
 
-	// Config are further lines of zoo.cfg for every server; see Options.Config.
-	// The default is a tick of 500 ms with 20 ticks to join and 4 to be silent.
+	// Config are additional lines of zoo.cfg for every server; see Options.Config. The
+	// default is a tick of 500 ms, with 20 ticks to join and 4 of silence.
 	Config []string
 
-	// Properties, HeapMiB, JavaFlags and StartWithin are those of Options.
+	// Properties, HeapMiB, JavaFlags and StartWithin are as in Options.
 	Properties  map[string]string
 	HeapMiB     int
 	JavaFlags   []string
 	StartWithin time.Duration
 
-	// Dir holds the servers' folders, 1, 2 and so on. Empty: a new temporary
-	// directory, removed by Close.
+	// Dir contains the servers' directories, 1, 2 and so on. If empty, a temporary
+	// directory is created, and removed by Close.
 	Dir string
 
 	// Proxied puts proxies between all servers, see Ensemble.Network.
 	Proxied bool
 
-	// Masters has followers serve observers (observerMasterPort). Observers look for
-	// them at one port, so each member has an address of its own, 127.0.0.ID.
+	// Masters makes followers serve observers (observerMasterPort). Observers try all
+	// servers at one port, so each member has an address of its own, 127.0.0.ID.
 	Masters bool
 
-	// Oracle has each server ask a file of its own whether it may go on without the
-	// other of two (oraclePath), see Member.Says.
+	// Oracle makes each of two servers ask a file of its own whether it may continue
+	// without the other (oraclePath), see Member.Says.
 	Oracle bool
 
-	// Reconfig lets the ensemble's configuration change: the servers' addresses
-	// for clients stand in it, and each server keeps its zoo.cfg over a start.
-	// It cannot be had with Proxied, where addresses differ from server to server.
+	// Reconfig lets the ensemble's configuration change: it contains the servers' client
+	// addresses, and each server keeps its zoo.cfg across starts. It is not possible with
+	// Proxied, where addresses differ from server to server.
 	Reconfig bool
 }
 
-// An Ensemble is some servers that know each other. Members may be of different
-// kinds, and of another kind after each stop.
+// An Ensemble is a set of servers that know each other. Members may be of different kinds,
+// and may change their kind while they are stopped.
 type Ensemble struct {
-	// Members by id: Members[0] has the id 1, or 0.
+	// Members are sorted by id: Members[0] has the id 1, or 0.
 	Members []*Member
 
 	// Network is nil unless the ensemble is proxied.
 	Network *Network
 
 	options EnsembleOptions
-	scratch string // to be removed
+	scratch string // directory to be removed
 	ports   map[int]bool
 }
 
-// ensembleDefaults are shorter times than Apache's examples have, so that tests
-// of failures do not wait long.
+// ensembleDefaults are shorter times than in Apache's examples, so tests of failures do not
+// wait long.
 var ensembleDefaults = []string{"tickTime=500", "initLimit=20", "syncLimit=4"}
 
-// WithEnsemble runs f with a fresh ensemble and its leader, and ends it. An error of f comes
-// with the ends of the servers' logs.
+// WithEnsemble runs f with a fresh ensemble and its leader, and ends the ensemble. An error
+// of f is returned with the ends of the servers' logs.
 func WithEnsemble(ctx context.Context, o EnsembleOptions, f func(e *Ensemble, leader *Member) error) error {
 	e, err := NewEnsemble(ctx, o)
 	if err != nil {
@@ -96,7 +96,7 @@ func WithEnsemble(ctx context.Context, o EnsembleOptions, f func(e *Ensemble, le
 	return nil
 }
 
-// NewEnsemble makes directories and finds ports; nothing is started yet.
+// NewEnsemble creates directories and chooses ports; it starts nothing.
 func NewEnsemble(ctx context.Context, o EnsembleOptions) (*Ensemble, error) {
 	if o.Proxied && o.Reconfig {
 		return nil, errors.New("servers: an ensemble cannot be proxied and change its configuration")
@@ -132,8 +132,8 @@ func NewEnsemble(ctx context.Context, o EnsembleOptions) (*Ensemble, error) {
 	return e, nil
 }
 
-// Grow adds a member with the next id, which is not started. The configurations
-// of the others are not changed by it, unless they have never been started.
+// Grow adds a member with the next id without starting it. It does not change the
+// configurations of members that were started before.
 func (e *Ensemble) Grow(ctx context.Context, k Kind) (*Member, error) {
 	if err := k.Install(ctx); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (e *Ensemble) Grow(ctx context.Context, k Kind) (*Member, error) {
 	return m, nil
 }
 
-// freePort is a port that no other member has been given either.
+// freePort returns a free port that no member has been given.
 func (e *Ensemble) freePort() (int, error) {
 	for {
 		port, err := childtest.FreePort()
@@ -183,7 +183,7 @@ func (e *Ensemble) proxy() error {
 	return nil
 }
 
-// Member is the server of that id.
+// Member returns the server with an id.
 func (e *Ensemble) Member(id int) *Member { return e.Members[id-e.firstID()] }
 
 func (e *Ensemble) firstID() int {
@@ -193,7 +193,7 @@ func (e *Ensemble) firstID() int {
 	return 1
 }
 
-// Addrs is the list of all servers for a client.
+// Addrs returns the connect string with all servers.
 func (e *Ensemble) Addrs() string {
 	var addrs []string
 	for _, m := range e.Members {
@@ -220,12 +220,12 @@ func StartAll(ctx context.Context, members ...*Member) error {
 	return nil
 }
 
-// Configure gives every server other lines of zoo.cfg, from its next start on; see
-// EnsembleOptions.Config.
+// Configure replaces the additional lines of zoo.cfg on every server, from its next start
+// on; see EnsembleOptions.Config.
 func (e *Ensemble) Configure(lines []string) { e.options.Config = lines }
 
-// Leader is the running member that says it leads, nil if none does. If several
-// do, as one that was paused may for a moment, it is one with the highest epoch.
+// Leader returns the running member that says it leads, nil if none does. If several do,
+// which may happen for a moment after a pause, it is one with the highest epoch.
 func (e *Ensemble) Leader() *Member {
 	var leader *Member
 	var best int64
@@ -268,7 +268,7 @@ func (e *Ensemble) AwaitEqual(ctx context.Context) (int64, error) {
 	return zxid, err
 }
 
-// await polls a condition, which is all that 4lw offers.
+// await polls a condition: four-letter words allow nothing better.
 func (e *Ensemble) await(ctx context.Context, otherwise string, condition func() bool) error {
 	ctx, cancel := context.WithTimeout(ctx, e.within())
 	defer cancel()
@@ -291,7 +291,7 @@ func (e *Ensemble) within() time.Duration {
 	return defaultStartWithin
 }
 
-// Describe is a line that says what each member is.
+// Describe returns one line with the states of all members.
 func (e *Ensemble) Describe() string {
 	var parts []string
 	for _, m := range e.Members {
@@ -308,7 +308,7 @@ func (e *Ensemble) Describe() string {
 	return strings.Join(parts, ", ")
 }
 
-// LogTails are the ends of all members' logs, for a test that has failed.
+// LogTails returns the ends of all members' logs, for a failed test.
 func (e *Ensemble) LogTails(bytesMax int) string {
 	var b strings.Builder
 	for _, m := range e.Members {
@@ -317,7 +317,7 @@ func (e *Ensemble) LogTails(bytesMax int) string {
 	return b.String()
 }
 
-// Close kills all members and removes what NewEnsemble made.
+// Close kills all members and removes what NewEnsemble created.
 func (e *Ensemble) Close() error {
 	var errs []error
 	for _, m := range e.Members {

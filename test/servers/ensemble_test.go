@@ -26,7 +26,7 @@ func newSleepers(t *testing.T, o EnsembleOptions) *Ensemble {
 	return e
 }
 
-// configOf is what a member would be started with.
+// configOf returns the configuration with which a member would be started.
 func configOf(t *testing.T, m *Member) string {
 	t.Helper()
 	if err := m.writeConfig(); err != nil {
@@ -106,7 +106,7 @@ func TestAServerThatAReconfigHasTakenOutIsNotListed(t *testing.T) {
 	if listed, err := m.Listed(); err != nil || !listed {
 		t.Errorf("before its first start: %v, %v", listed, err)
 	}
-	// As a server keeps it: the lines are in a file of their own.
+	// As a server stores it: the lines are in a separate file.
 	dynamic := m.configFile() + ".dynamic.100000000"
 	for name, text := range map[string]string{m.configFile(): "dynamicConfigFile=" + dynamic + "\n", dynamic: e.Member(2).Line() + "\n"} {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {

@@ -35,7 +35,7 @@ func TestApacheStartsStopsAndKeepsItsDirectory(t *testing.T) {
 	}
 }
 
-// started is an ensemble that serves.
+// started returns an ensemble that serves.
 func started(t *testing.T, o EnsembleOptions) *Ensemble {
 	t.Helper()
 	e, err := NewEnsemble(t.Context(), o)

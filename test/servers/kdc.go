@@ -15,19 +15,19 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// KDC is a key distribution center of Kerberos, MIT's, with a realm of its own. It needs
+// KDC is MIT's key distribution center of Kerberos, with a realm of its own. It needs
 // Debian's krb5-kdc, krb5-admin-server and krb5-user.
 type KDC struct {
 	Realm    string
-	Krb5Conf string // the file for its clients: KRB5_CONFIG, java.security.krb5.conf
+	Krb5Conf string // the configuration file for clients: KRB5_CONFIG, java.security.krb5.conf
 
 	dir     string
 	command *exec.Cmd
 	ended   chan struct{}
 }
 
-// StartKDC starts one, with its files in dir, which must be empty, on a free port of
-// loopback. Close ends it.
+// StartKDC starts a KDC on a free port of loopback, with its files in dir, which must be
+// empty. Close ends it.
 func StartKDC(dir string) (*KDC, error) {
 	port, err := childtest.FreePort()
 	if err != nil {
@@ -36,7 +36,7 @@ func StartKDC(dir string) (*KDC, error) {
 	k := &KDC{Realm: "EXAMPLE.COM", Krb5Conf: filepath.Join(dir, "krb5.conf"), dir: dir, ended: make(chan struct{})}
 	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
 	for name, text := range map[string]string{
-		// Over TCP alone: nobody sends twice. Names are taken as they stand.
+		// TCP only, so nothing is sent twice. Names are used as written.
 		"krb5.conf": fmt.Sprintf(`[libdefaults]
  default_realm = %[1]s
  dns_lookup_kdc = false
@@ -73,7 +73,7 @@ func StartKDC(dir string) (*KDC, error) {
 	return k, k.start(address)
 }
 
-// start runs the center until Close, and waits until it answers.
+// start runs the KDC until Close, and waits until it answers.
 func (k *KDC) start(address string) error {
 	k.command = exec.Command(program("krb5kdc"), "-n")
 	k.command.Env = k.environment()
@@ -102,13 +102,13 @@ func (k *KDC) start(address string) error {
 	}
 }
 
-// Close ends the center.
+// Close ends the KDC.
 func (k *KDC) Close() {
 	_ = k.command.Process.Kill()
 	<-k.ended
 }
 
-// Keytab makes principals such as zookeeper/host, and writes a file with their keys.
+// Keytab creates principals such as zookeeper/host, and writes a file with their keys.
 func (k *KDC) Keytab(name string, principals ...string) (path string, err error) {
 	path = filepath.Join(k.dir, name)
 	for _, p := range principals {
@@ -135,7 +135,7 @@ func (k *KDC) tool(name string, args ...string) error {
 	return nil
 }
 
-// program finds one that may not be in an ordinary user's PATH.
+// program finds a program that may not be in an ordinary user's PATH.
 func program(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path

@@ -15,9 +15,9 @@ const (
 	linkServer = 2
 )
 
-// A Link is a proxy between clients and one server on this machine, of any
-// protocol over TCP. Each direction can be cut, slowed and healed by itself.
-// Its methods may be called from any goroutine.
+// A Link is a proxy between clients and one server on this machine, for any protocol over
+// TCP. Each direction can be partitioned, slowed and healed separately. It is safe for
+// concurrent use.
 type Link struct {
 	// Addr is where clients connect.
 	Addr    string
@@ -43,19 +43,19 @@ func NewLink(addr string) (*Link, error) {
 	return l, nil
 }
 
-// Cut cuts both directions, see Network.Cut.
+// Cut partitions both directions, see Network.Cut.
 func (l *Link) Cut() {
 	l.CutRequests()
 	l.CutReplies()
 }
 
-// CutRequests cuts the way to the server; what it sends still arrives.
+// CutRequests partitions the direction to the server; what the server sends still arrives.
 func (l *Link) CutRequests() { l.network.Cut(linkClient, linkServer) }
 
-// CutReplies cuts the way back: requests arrive and their answers do not.
+// CutReplies partitions the direction to the client: requests arrive but replies do not.
 func (l *Link) CutReplies() { l.network.Cut(linkServer, linkClient) }
 
-// Delay makes requests arrive later by the first, replies by the second.
+// Delay delays requests and replies by the given times.
 func (l *Link) Delay(requests, replies time.Duration) {
 	l.network.Delay(linkClient, linkServer, requests)
 	l.network.Delay(linkServer, linkClient, replies)
@@ -64,20 +64,20 @@ func (l *Link) Delay(requests, replies time.Duration) {
 // Reset closes all connections; new ones can be made.
 func (l *Link) Reset() { l.network.Reset(linkClient, linkServer) }
 
-// Strand lets all connections die silently, as a table of NAT does that
-// forgets them; new ones work.
+// Strand lets all existing connections die silently, as when a NAT table forgets them; new
+// ones work.
 func (l *Link) Strand() { l.network.Strand(linkClient, linkServer) }
 
-// Heal opens both directions and takes the delays away. What was held arrives.
+// Heal opens both directions and removes the delays. Bytes that were held back arrive.
 func (l *Link) Heal() { l.network.Heal() }
 
-// Requests is how many pieces have gone to the server and how many bytes,
-// Replies what has come from it. A piece is what one read has brought.
+// Requests returns how many pieces and bytes have gone to the server; a piece is the result
+// of one read.
 func (l *Link) Requests() (pieces, bytes int64) {
 	return l.network.gate(direction{linkClient, linkServer}).counted()
 }
 
-// Replies is the counterpart of Requests.
+// Replies is the same for the direction to the client.
 func (l *Link) Replies() (pieces, bytes int64) {
 	return l.network.gate(direction{linkServer, linkClient}).counted()
 }

@@ -13,28 +13,28 @@ import (
 	"time"
 )
 
-// A Member is one server of an ensemble: its id, its ports and its directory,
-// whichever program runs there. Its methods may be called from any goroutine,
-// those that start and end it from one at a time.
+// A Member is one server of an ensemble: its id, its ports and its directory, whichever
+// program runs there. It is safe for concurrent use, except the methods that start and end
+// it.
 type Member struct {
 	ID int
 
-	// Kind is what Launch starts; set it while the member is down.
+	// Kind is the kind that Launch starts; change it only while the member is down.
 	Kind Kind
 
-	// Observer says that it does not vote.
+	// Observer means that it has no vote.
 	Observer bool
 
-	// Addr is where clients connect.
+	// Addr is the client address.
 	Addr string
 
-	// Dir holds zoo.cfg, the data directory and the log of the process.
+	// Dir contains zoo.cfg, the data directory and the log of the process.
 	Dir string
 
-	// Data, if set, is the data directory in place of a folder of Dir.
+	// Data, if set, is the data directory, instead of a directory in Dir.
 	Data string
 
-	// Disk, if set, is what the process's syncs go through.
+	// Disk, if set, controls the process's syncs.
 	Disk *Disk
 
 	ensemble                             *Ensemble
@@ -45,10 +45,10 @@ type Member struct {
 	server *Server // nil while down
 }
 
-// A link is where one server finds the ports of another.
+// A link is the ports under which one server reaches another.
 type link struct{ quorum, election int }
 
-// DataDir is where the member keeps its data.
+// DataDir returns the member's data directory.
 func (m *Member) DataDir() string {
 	if m.Data != "" {
 		return m.Data
@@ -58,8 +58,8 @@ func (m *Member) DataDir() string {
 
 func (m *Member) oracleFile() string { return filepath.Join(m.Dir, "oracle") }
 
-// Says has the oracle of an ensemble that was made with one permit the member to go on without
-// the other, or not.
+// Says makes the oracle of an ensemble with EnsembleOptions.Oracle permit, or not permit,
+// the member to continue alone.
 func (m *Member) Says(alone bool) error {
 	text := "0"
 	if alone {
@@ -70,10 +70,10 @@ func (m *Member) Says(alone bool) error {
 
 func (m *Member) configFile() string { return filepath.Join(m.Dir, "zoo.cfg") }
 
-// Line is the member's line of the ensemble's configuration.
+// Line returns the member's line of the ensemble's configuration.
 func (m *Member) Line() string { return m.lineFor(m) }
 
-// lineFor is the line as it stands in the configuration of another member.
+// lineFor returns the line as it is in the configuration of another member.
 func (m *Member) lineFor(reader *Member) string {
 	at := link{m.quorumPort, m.electionPort}
 	if proxied, ok := reader.links[m.ID]; ok {
@@ -94,8 +94,8 @@ func (m *Member) lineFor(reader *Member) string {
 	return line
 }
 
-// writeConfig writes zoo.cfg and myid. Where the configuration may change, the
-// servers keep it themselves once they have it.
+// writeConfig writes zoo.cfg and myid. If the configuration may change, existing files are
+// left to the servers.
 func (m *Member) writeConfig() error {
 	e := m.ensemble
 	if err := os.MkdirAll(m.DataDir(), 0o755); err != nil {
@@ -110,7 +110,7 @@ func (m *Member) writeConfig() error {
 	return os.WriteFile(m.configFile(), []byte(m.config(e.Members)), 0o644)
 }
 
-// config is the text of zoo.cfg in an ensemble of such members.
+// config returns the text of zoo.cfg for an ensemble of the given members.
 func (m *Member) config(members []*Member) string {
 	lines := mergeLines(ensembleDefaults, m.ensemble.options.Config)
 	for _, other := range members {
@@ -127,19 +127,19 @@ func (m *Member) config(members []*Member) string {
 	}
 	lines = append(lines, "reconfigEnabled=true", "standaloneEnabled=false")
 	text := config(m.DataDir(), m.clientPort, Options{Config: lines})
-	// The client port stands in the server's line, and may stand only once.
+	// The client port is in the server's line, and must occur only once.
 	text = strings.Replace(text, fmt.Sprintf("clientPort=%d\n", m.clientPort), "", 1)
 	return strings.Replace(text, "clientPortAddress=127.0.0.1\n", "", 1)
 }
 
-// JoinConfig writes a zoo.cfg for a member that is to join a running ensemble
-// of such members by a reconfig.
+// JoinConfig writes a zoo.cfg for a member that will join a running ensemble of the given
+// members by a reconfig.
 func (m *Member) JoinConfig(members ...*Member) error {
 	return os.WriteFile(m.configFile(), []byte(m.config(members)), 0o644)
 }
 
-// Listed reports whether the configuration that the member starts with names it.
-// One that a reconfig has taken out is not listed, and needs a JoinConfig.
+// Listed reports whether the configuration with which the member starts contains it. A
+// member that a reconfig has removed is not listed, and needs a JoinConfig.
 func (m *Member) Listed() (bool, error) {
 	text, err := os.ReadFile(m.configFile())
 	for line := range strings.Lines(string(text)) {
@@ -186,7 +186,7 @@ func (m *Member) AwaitServing(ctx context.Context) error {
 	return nil
 }
 
-// Start is Launch and AwaitServing.
+// Start calls Launch and AwaitServing.
 func (m *Member) Start(ctx context.Context) error {
 	if err := m.Launch(ctx); err != nil {
 		return err
@@ -194,14 +194,14 @@ func (m *Member) Start(ctx context.Context) error {
 	return m.AwaitServing(ctx)
 }
 
-// Server is the running process, nil if there is none.
+// Server returns the running process, nil if there is none.
 func (m *Member) Server() *Server {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.server
 }
 
-// Running reports whether the member was started and not ended here. A process
+// Running reports whether the member was started and not ended by this package. A process
 // that has ended by itself counts as running: see Server.Ended.
 func (m *Member) Running() bool { return m.Server() != nil }
 
@@ -223,14 +223,14 @@ func (m *Member) end(how func(*Server) error) error {
 	return err
 }
 
-// Pause stops the process where it stands; Resume lets it go on.
+// Pause stops the process; Resume lets it continue.
 func (m *Member) Pause() { m.Server().Pause() }
 
-// Resume lets a paused process go on.
+// Resume lets a paused process continue.
 func (m *Member) Resume() { m.Server().Resume() }
 
-// Become makes the member another kind, on the same directory: it stops the
-// server and starts the other, and waits until that serves.
+// Become changes the member's kind, on the same directory: it stops the server, starts the
+// new one, and waits until that serves.
 func (m *Member) Become(ctx context.Context, k Kind) error {
 	if err := m.Stop(); err != nil {
 		return err
@@ -239,7 +239,7 @@ func (m *Member) Become(ctx context.Context, k Kind) error {
 	return m.Start(ctx)
 }
 
-// Status asks the member what it is. A member that does not serve is an error.
+// Status returns the member's status. If the member does not serve, it returns an error.
 func (m *Member) Status() (Status, error) {
 	if !m.Running() {
 		return Status{}, fmt.Errorf("servers: server %d is down", m.ID)
@@ -247,7 +247,7 @@ func (m *Member) Status() (Status, error) {
 	return ask(m.Addr)
 }
 
-// AwaitMode waits until the member is such.
+// AwaitMode waits until the member has the given mode.
 func (m *Member) AwaitMode(ctx context.Context, mode string) error {
 	return m.ensemble.await(ctx, fmt.Sprintf("server %d is no %s", m.ID, mode), func() bool {
 		s, err := m.Status()
@@ -255,7 +255,7 @@ func (m *Member) AwaitMode(ctx context.Context, mode string) error {
 	})
 }
 
-// Log is all that the member's processes have written; "" before the first.
+// Log returns the output of all processes of the member; "" before the first.
 func (m *Member) Log() string {
 	text, err := os.ReadFile(filepath.Join(m.Dir, "log"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -264,13 +264,13 @@ func (m *Member) Log() string {
 	return string(text)
 }
 
-// LogTail is the last bytesMax bytes of Log.
+// LogTail returns the last bytesMax bytes of Log.
 func (m *Member) LogTail(bytesMax int) string {
 	log := m.Log()
 	return log[max(0, len(log)-bytesMax):]
 }
 
-// CPU is the processor time of all members' processes that run.
+// CPU returns the CPU time of all members' running processes.
 func (e *Ensemble) CPU() (time.Duration, error) {
 	var sum time.Duration
 	for _, m := range e.Members {

@@ -13,13 +13,12 @@ import (
 	"syscall"
 )
 
-// insideVariable is set in the process that has mounts of its own.
+// insideVariable is set in the process that has its own mounts.
 const insideVariable = "CONCLAVE_TEST_OWN_MOUNTS"
 
-// OwnMounts runs this program again, where it may mount file systems that
-// nobody else sees and that go with it, and ends with its exit code; there it
-// returns. Call it in TestMain, after Supervised. It takes root, or user
-// namespaces.
+// OwnMounts runs this program again in a namespace where it may mount file systems that no
+// other process sees and that end with it, and exits with its exit code; inside, it
+// returns. Call it in TestMain, after Supervised. It needs root, or user namespaces.
 func OwnMounts() {
 	if os.Getenv(insideVariable) != "" {
 		return
@@ -38,7 +37,7 @@ func OwnMounts() {
 		c.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		c.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
-	runtime.LockOSThread() // the death signal follows the thread
+	runtime.LockOSThread() // the death signal depends on this thread
 	err = c.Run()
 	var exit *exec.ExitError
 	switch {
@@ -51,13 +50,13 @@ func OwnMounts() {
 	os.Exit(0)
 }
 
-// MountDisk puts a disk of so many bytes, in memory, at a directory, which is made
-// if it is missing. Only a program that has called OwnMounts may use it.
+// MountDisk mounts a disk of the given size, in memory, at a directory, which is created if
+// necessary. The program must have called OwnMounts.
 func MountDisk(dir string, bytes int64) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	// What is mounted here is not to show outside.
+	// These mounts must not be visible outside.
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("servers: make mounts private: %w", err)
 	}
@@ -67,12 +66,12 @@ func MountDisk(dir string, bytes int64) error {
 	return nil
 }
 
-// UnmountDisk takes it away, with all that is on it.
+// UnmountDisk removes the disk with all its files.
 func UnmountDisk(dir string) error { return syscall.Unmount(dir, 0) }
 
 const ballastName = "ballast"
 
-// FillDisk takes all space that a disk still has, to the last byte.
+// FillDisk fills the remaining space of a disk, to the last byte.
 func FillDisk(dir string) error {
 	f, err := os.Create(filepath.Join(dir, ballastName))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Named is the kind of that name: "conclave", or "apache-" and a version.
+// Named returns the kind with a name: "conclave", or "apache-" and a version.
 func Named(name string) (Kind, error) {
 	if version, ok := strings.CutPrefix(name, "apache-"); ok && version != "" {
 		return Apache(version), nil

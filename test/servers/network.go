@@ -14,32 +14,32 @@ import (
 )
 
 const (
-	// chunkBytes is the most that is read from a connection at once.
+	// chunkBytes is the most that is read from a connection at a time.
 	chunkBytes = 32 << 10
 
-	// chunksMax bounds what one direction of a connection holds while it is
-	// slow or cut; then it reads no more, and the sender's buffers fill.
+	// chunksMax limits what one direction of a connection holds back while it is slow or
+	// partitioned; after that it does not read, and the sender's buffers fill.
 	chunksMax = 64
 
-	// dialWithin bounds a proxy's connect to a server on the same machine.
+	// dialWithin limits a proxy's dial to a server on the same machine.
 	dialWithin = 2 * time.Second
 )
 
-// A Network is what the servers of an ensemble reach each other through: one
-// proxy for each ordered pair and port. Each direction between two servers can
-// be cut, slowed and healed by itself, whichever of the two has connected. Its
-// methods may be called from any goroutine; ids are those of the servers.
+// A Network connects the servers of an ensemble with one proxy for each ordered pair and
+// port. Each direction between two servers can be partitioned, slowed and healed
+// separately, whichever of the two has opened the connection. It is safe for concurrent
+// use; ids are those of the servers.
 type Network struct {
 	mu        sync.Mutex
 	gates     map[direction]*gate
 	listeners []net.Listener
 	open      map[*passage]bool
 	closed    bool
-	election  map[direction]string // where From reaches the election port of To
+	election  map[direction]string // the address of To's election port as From sees it
 	running   sync.WaitGroup
 }
 
-// A direction is the way of bytes from one server to another.
+// A direction is the flow of bytes from one server to another.
 type direction struct{ from, to int }
 
 func (d direction) reversed() direction { return direction{d.to, d.from} }
@@ -53,7 +53,7 @@ type passage struct {
 	ends   []net.Conn
 	broken bool
 
-	stranded atomic.Bool // swallows what comes, and tells nobody
+	stranded atomic.Bool // drops all bytes, and reports nothing
 }
 
 func newNetwork() *Network {
@@ -97,7 +97,7 @@ func (n *Network) listen(d direction, target int, election bool) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// pass carries one connection from its beginning to its end.
+// pass carries one connection from beginning to end.
 func (n *Network) pass(c net.Conn, d direction, target string, election bool) {
 	p := &passage{dial: d, ended: make(chan struct{})}
 	defer n.forget(p)
@@ -106,7 +106,7 @@ func (n *Network) pass(c net.Conn, d direction, target string, election bool) {
 		return
 	}
 	forth, back := n.gate(d), n.gate(d.reversed())
-	// A handshake of TCP needs both directions.
+	// A TCP handshake needs both directions.
 	if !forth.wait(p.ended) || !back.wait(p.ended) {
 		return
 	}
@@ -126,9 +126,9 @@ func (n *Network) pass(c net.Conn, d direction, target string, election bool) {
 	both.Wait()
 }
 
-// first reads the message that opens an election connection and puts the proxy
-// for the way back in place of the address in it: a server with a greater id
-// calls back there. Other connections have none.
+// first reads the message that opens an election connection and replaces the address in it
+// by the proxy for the opposite direction, because a server with a greater id calls back
+// there. Other connections have no such message.
 //
 //	int64 version (below 0), int64 id, int32 length, address
 func (n *Network) first(c net.Conn, d direction, election bool) ([]byte, error) {
@@ -140,7 +140,7 @@ func (n *Network) first(c net.Conn, d direction, election bool) ([]byte, error) 
 		return nil, err
 	}
 	if int64(binary.BigEndian.Uint64(head)) >= 0 {
-		return head, nil // the oldest form: the id alone
+		return head, nil // the oldest form: only the id
 	}
 	head = head[:20]
 	if _, err := io.ReadFull(c, head[8:]); err != nil {
@@ -176,7 +176,8 @@ func (n *Network) forget(p *passage) {
 	delete(n.open, p)
 }
 
-// add hands an end to the passage, which closes it; false if it is over.
+// add adds a connection to the passage, which will close it; false if the passage is
+// closed.
 func (p *passage) add(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,14 +202,14 @@ func (p *passage) close() {
 	})
 }
 
-// A chunk is bytes on their way, not to arrive before due.
+// A chunk is bytes in flight that must not arrive before due.
 type chunk struct {
 	data []byte
 	due  time.Time
 }
 
-// pump carries bytes through a gate until the connection ends, first those that
-// were read already. The end of the stream waits at the gate as bytes do.
+// pump carries bytes through a gate until the connection ends, beginning with those that
+// were read already. The end of the stream waits at the gate, too.
 func (p *passage) pump(target, source net.Conn, g *gate, first []byte) {
 	way := make(chan chunk, chunksMax)
 	var reader sync.WaitGroup
@@ -249,7 +250,7 @@ func (p *passage) pump(target, source net.Conn, g *gate, first []byte) {
 	g.wait(p.ended)
 }
 
-// sleep lets time pass, unless the connection ends before.
+// sleep waits for the duration, or until the connection ends.
 func (p *passage) sleep(d time.Duration) bool {
 	if d <= 0 {
 		return true
@@ -264,12 +265,12 @@ func (p *passage) sleep(d time.Duration) bool {
 	}
 }
 
-// A gate is one direction: open or cut, fast or slow.
+// A gate is one direction: open or shut, fast or slow.
 type gate struct {
 	mu     sync.Mutex
 	shut   chan struct{} // nil if open; closed when it opens
 	delay  time.Duration
-	pieces int64 // what has been let through: reads of the sender's end
+	pieces int64 // pieces let through; a piece is the result of one read from the sender
 	bytes  int64
 }
 
@@ -284,7 +285,7 @@ func (n *Network) gate(d direction) *gate {
 	return g
 }
 
-// wait returns true when the gate is open, false when ended closes before.
+// wait returns true when the gate is open, false if ended is closed first.
 func (g *gate) wait(ended <-chan struct{}) bool {
 	for {
 		g.mu.Lock()
@@ -314,9 +315,9 @@ func (g *gate) slowness() time.Duration {
 	return g.delay
 }
 
-// Cut lets nothing more through from one server to the other: what is on its
-// way stays there, and neither of the two can connect to the other, for that
-// takes both directions. No connection is closed.
+// Cut lets nothing more through from one server to the other: bytes in flight are held
+// back, and neither server can connect to the other, because a connection needs both
+// directions. No connection is closed.
 func (n *Network) Cut(from, to int) {
 	g := n.gate(direction{from, to})
 	g.mu.Lock()
@@ -326,7 +327,7 @@ func (n *Network) Cut(from, to int) {
 	}
 }
 
-// Delay makes everything from one server arrive at the other so much later.
+// Delay delays everything from one server to the other.
 func (n *Network) Delay(from, to int, by time.Duration) {
 	g := n.gate(direction{from, to})
 	g.mu.Lock()
@@ -343,8 +344,8 @@ func (n *Network) Reset(a, b int) {
 	}
 }
 
-// Strand lets the connections between two servers die silently: whatever is
-// sent on them is lost, and none is closed. New ones work.
+// Strand lets the existing connections between two servers die silently: everything sent on
+// them is lost, and none is closed. New ones work.
 func (n *Network) Strand(a, b int) {
 	for _, p := range n.passages() {
 		if (p.dial == direction{a, b}) || (p.dial == direction{b, a}) {
@@ -353,7 +354,7 @@ func (n *Network) Strand(a, b int) {
 	}
 }
 
-// Heal opens every direction and takes every delay away. What was held arrives.
+// Heal opens all directions and removes all delays. Bytes that were held back arrive.
 func (n *Network) Heal() {
 	n.mu.Lock()
 	var gates []*gate

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// wire is two members of a network, the second of which listens, and what the
-// first reaches it through.
+// wire is a network of two members, the second of which listens, with the proxies from the
+// first to the second.
 type wire struct {
 	network          *Network
 	server           net.Listener // the second member's quorum port
@@ -63,7 +63,7 @@ func (w *wire) connect(t *testing.T) (client, server net.Conn) {
 	return client, server
 }
 
-// send writes a byte and expects it to arrive, or not to.
+// send writes a byte and checks whether it arrives.
 func send(t *testing.T, from, to net.Conn, arrives bool) {
 	t.Helper()
 	if _, err := from.Write([]byte{7}); err != nil {
@@ -74,7 +74,7 @@ func send(t *testing.T, from, to net.Conn, arrives bool) {
 
 func receive(t *testing.T, to net.Conn, arrives bool) {
 	t.Helper()
-	within := 50 * time.Millisecond // long enough for what would be a mistake
+	within := 50 * time.Millisecond // long enough to notice a wrong arrival
 	if arrives {
 		within = 10 * time.Second
 	}

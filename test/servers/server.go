@@ -24,8 +24,8 @@ import (
 const (
 	defaultStartWithin = 30 * time.Second
 
-	// pollWithin bounds one question to a server that is starting: Apache now
-	// and then accepts a connection and forgets it.
+	// pollWithin limits one question to a server that is starting: Apache occasionally
+	// accepts a connection and forgets it.
 	pollWithin = 300 * time.Millisecond
 
 	// stopWithin is how long SIGTERM may take before SIGKILL follows.
@@ -36,19 +36,18 @@ const (
 	ticksPerSecond = 100
 )
 
-// A Server is one running process. Its methods may be called from any
-// goroutine, Stop and Kill from one at a time.
+// A Server is one running process. It is safe for concurrent use, except Stop and Kill.
 type Server struct {
-	// Addr is "127.0.0.1:port", where clients connect.
+	// Addr is the client address, "127.0.0.1:port".
 	Addr string
 
 	// Port is the port of Addr.
 	Port int
 
-	// Kind is what was started.
+	// Kind is the kind of the server.
 	Kind Kind
 
-	// DataDir holds the server's data; LogFile its standard output and error.
+	// DataDir contains the server's data; LogFile its standard output and error.
 	DataDir, LogFile string
 
 	options Options
@@ -118,7 +117,7 @@ func (s *Server) launch(ctx context.Context) error {
 	return s.run(args)
 }
 
-// run starts the process and leaves a goroutine that waits for its end.
+// run starts the process and a goroutine that waits for its end.
 func (s *Server) run(args []string) error {
 	log, err := s.openLog()
 	if err != nil {
@@ -128,8 +127,8 @@ func (s *Server) run(args []string) error {
 	s.command.Dir = s.scratch
 	s.command.Env = append(os.Environ(), s.options.Environment...)
 	s.command.Stdout, s.command.Stderr = log, log
-	// A group of its own keeps a Ctrl-C at the terminal away from the server
-	// while the test still talks to it; the death signal is servers-S1.
+	// In a process group of its own the server does not get a Ctrl-C at the terminal while
+	// the test still uses it; the death signal is servers-S1.
 	s.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	ready := func(err error) error { return err }
 	if s.options.Disk != nil {
@@ -141,8 +140,8 @@ func (s *Server) run(args []string) error {
 	started := make(chan error, 1)
 	go func() {
 		defer log.Close()
-		// The death signal follows the thread that started the process, so
-		// this thread may not end before the process does.
+		// The death signal depends on the thread that started the process, so this thread
+		// must not end before the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := s.command.Start()
@@ -162,7 +161,7 @@ func (s *Server) run(args []string) error {
 	return ready(err)
 }
 
-// openLog begins the log again, or goes on with one that was asked for.
+// openLog truncates the log, or appends to one that the options name.
 func (s *Server) openLog() (*os.File, error) {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	if s.options.LogFile != "" {
@@ -171,7 +170,7 @@ func (s *Server) openLog() (*os.File, error) {
 	return os.OpenFile(s.LogFile, flags, 0o644)
 }
 
-// awaitServing polls "srvr" until the server says what it is.
+// awaitServing polls "srvr" until the server reports its mode.
 func (s *Server) awaitServing(ctx context.Context) error {
 	within := s.options.StartWithin
 	if within == 0 {
@@ -196,7 +195,7 @@ func (s *Server) awaitServing(ctx context.Context) error {
 	}
 }
 
-// FourLetterWord sends a four-letter word and returns all that comes back.
+// FourLetterWord sends a four-letter word and returns the whole answer.
 func FourLetterWord(addr, name string) (string, error) {
 	return fourLetterWord(addr, name, 5*time.Second)
 }
@@ -217,13 +216,13 @@ func fourLetterWord(addr, name string, within time.Duration) (string, error) {
 	return string(answer), err
 }
 
-// Pid is the id of the process.
+// Pid returns the id of the process.
 func (s *Server) Pid() int { return s.command.Process.Pid }
 
-// Ended is closed when the process has ended, for whatever reason.
+// Ended returns a channel that is closed when the process has ended, for whatever reason.
 func (s *Server) Ended() <-chan struct{} { return s.ended }
 
-// ExitError says how the process ended; nil before that and after exit code 0.
+// ExitError returns how the process ended; nil before that and after exit code 0.
 func (s *Server) ExitError() error {
 	select {
 	case <-s.ended:
@@ -233,8 +232,8 @@ func (s *Server) ExitError() error {
 	}
 }
 
-// Stop ends the server with SIGTERM, or SIGKILL if that takes too long, and
-// removes what Start made, except a data directory that it was given.
+// Stop ends the server with SIGTERM, or SIGKILL if that takes too long, and removes what
+// Start created, except a data directory that was given in the options.
 func (s *Server) Stop() error {
 	s.signal(syscall.SIGTERM)
 	select {
@@ -244,8 +243,8 @@ func (s *Server) Stop() error {
 	return s.Kill()
 }
 
-// Kill ends the server with SIGKILL and removes what Start made, except a data
-// directory that it was given.
+// Kill ends the server with SIGKILL and removes what Start created, except a data directory
+// that was given in the options.
 func (s *Server) Kill() error {
 	s.Crash()
 	return os.RemoveAll(s.scratch)
@@ -253,17 +252,17 @@ func (s *Server) Kill() error {
 
 // Crash ends the server with SIGKILL and leaves all its files for Restart.
 func (s *Server) Crash() {
-	ended := s.ended // Restart, which may follow in another goroutine, makes a new one
+	ended := s.ended // a concurrent Restart replaces it
 	s.signal(syscall.SIGKILL)
 	<-ended
 }
 
-// Pause stops the process where it stands, with SIGSTOP; Resume lets it go on.
-// Pause returns when no thread runs any more. Crash ends a paused process too.
+// Pause stops the process with SIGSTOP; Resume lets it continue. Pause returns when no
+// thread runs any longer. Crash also ends a paused process.
 func (s *Server) Pause() {
 	s.signal(syscall.SIGSTOP)
-	// The signal only asks: on a busy machine a thread may run on for a while
-	// and answer what is sent after this call.
+	// The signal takes effect later: on a busy machine a thread may continue for a while
+	// and answer something that was sent after this call.
 	for end := time.Now().Add(pauseWithin); time.Now().Before(end) && !s.stopped(); {
 		time.Sleep(100 * time.Microsecond)
 	}
@@ -276,7 +275,8 @@ func (s *Server) stopped() bool {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.command.Process.Pid))
 	for _, task := range tasks {
 		text, err := os.ReadFile(task)
-		// The state follows the name, which is in parentheses and may contain any.
+		// The state follows the name, which is in parentheses and may contain anything,
+		// even parentheses.
 		at := bytes.LastIndexByte(text, ')')
 		if err == nil && at >= 0 && at+2 < len(text) && !bytes.ContainsRune([]byte("TtZX"), rune(text[at+2])) {
 			return false
@@ -285,18 +285,18 @@ func (s *Server) stopped() bool {
 	return true
 }
 
-// Resume lets a paused process go on.
+// Resume lets a paused process continue.
 func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
 
-// signal sends to the process unless it has been waited for already; os.Process
-// itself makes sure that a reused pid is never hit.
+// signal signals the process unless it has been waited for; os.Process ensures that a
+// reused pid is never hit.
 func (s *Server) signal(sig syscall.Signal) {
-	// An error here means that the process has ended, which is what is wanted.
+	// An error means that the process has ended, which is fine.
 	_ = s.command.Process.Signal(sig)
 }
 
-// Restart starts the server again after Crash, Stop not having been called, on
-// the same port and data.
+// Restart starts the server again after Crash, on the same port and data. Stop must not
+// have been called.
 func (s *Server) Restart(ctx context.Context) error {
 	s.ended, s.failure = make(chan struct{}), nil
 	if err := s.launch(ctx); err != nil {
@@ -309,8 +309,8 @@ func (s *Server) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Log is all that the process has written to standard output and error since
-// it was started last, or all that is in Options.LogFile.
+// Log returns the process's standard output and error since its last start, or the whole
+// content of Options.LogFile.
 func (s *Server) Log() string {
 	text, err := os.ReadFile(s.LogFile)
 	if err != nil {
@@ -319,24 +319,24 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// LogTail is the last bytesMax bytes of Log.
+// LogTail returns the last bytesMax bytes of Log.
 func (s *Server) LogTail(bytesMax int) string {
 	log := s.Log()
 	return log[max(0, len(log)-bytesMax):]
 }
 
-// CPU is the processor time that the process has used so far, user and system,
-// all threads. Its grain is 10 ms.
+// CPU returns the CPU time that the process has used so far, user and system, all threads,
+// with a resolution of 10 ms.
 func (s *Server) CPU() (time.Duration, error) { return CPUOf(s.Pid()) }
 
-// CPUOf is CPU of any process.
+// CPUOf is CPU for any process.
 func CPUOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, fmt.Errorf("servers: cpu time: %w", err)
 	}
-	// The program's name, in parentheses, may hold spaces: count after it.
-	// utime and stime are fields 14 and 15 of proc(5), 12 and 13 from there.
+	// The program's name, in parentheses, may contain spaces, so count after it. utime and
+	// stime are fields 14 and 15 of proc(5), 12 and 13 from there.
 	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("servers: cpu time: short stat line %q", text)
@@ -349,13 +349,13 @@ func CPUOf(pid int) (time.Duration, error) {
 	return time.Duration(user+system) * time.Second / ticksPerSecond, nil
 }
 
-// RSS is the resident memory of the process in bytes.
+// RSS returns the resident memory of the process in bytes.
 func (s *Server) RSS() (int64, error) { return s.statusBytes("VmRSS:") }
 
-// PeakRSS is the largest resident memory the process has had, in bytes.
+// PeakRSS returns the largest resident memory that the process has had, in bytes.
 func (s *Server) PeakRSS() (int64, error) { return s.statusBytes("VmHWM:") }
 
-// statusBytes reads one of the lines of /proc/PID/status that are in kB.
+// statusBytes reads a line of /proc/PID/status with a value in kB.
 func (s *Server) statusBytes(name string) (int64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Pid()))
 	if err != nil {

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// sleeper is a kind whose process serves nothing: it tests starting and ending
-// without Java or a build.
+// sleeper is a kind whose process serves nothing, for tests of starting and ending without
+// Java or a build.
 type sleeper struct{ script string }
 
 func (sleeper) Name() string                  { return "sleeper" }
@@ -71,8 +71,8 @@ func TestCPUAndMemoryOfARunningProcessAreRead(t *testing.T) {
 	}
 }
 
-// syncing is a process that makes a sync for each line it reads, and says how it
-// went. dd exists everywhere.
+// syncing starts a process that does a sync for each line it reads, and reports the result.
+// It uses dd, which exists everywhere.
 func syncing(t *testing.T, d *Disk) func() (time.Duration, string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// A Status is what a server says of itself in answer to "srvr".
+// A Status is a server's answer to "srvr".
 type Status struct {
 	Mode string // leader, follower, observer, standalone, read-only
-	Zxid int64  // of the last transaction applied
+	Zxid int64  // of the last applied transaction
 }
 
 // Leads reports whether the server is a leader.
 func (s Status) Leads() bool { return s.Mode == "leader" }
 
-// ask reads a server's status. A server that does not serve is an error.
+// ask reads a server's status. If the server does not serve, it returns an error.
 func ask(addr string) (Status, error) {
 	answer, err := fourLetterWord(addr, "srvr", pollWithin)
 	if err != nil {
@@ -41,7 +41,7 @@ func ask(addr string) (Status, error) {
 	return s, nil
 }
 
-// Metrics are the numbers of "mntr"; what is no number is left out.
+// Metrics returns the numbers in the answer to "mntr"; other values are left out.
 func Metrics(addr string) (map[string]float64, error) {
 	answer, err := FourLetterWord(addr, "mntr")
 	if err != nil {
@@ -63,8 +63,8 @@ func Metrics(addr string) (map[string]float64, error) {
 	return m, nil
 }
 
-// Digests are the tree's digests by zxid that a server remembers, as "hash"
-// tells them: one of every 128 transactions, and with Conclave the last.
+// Digests returns the digests of the tree, by zxid, that a server remembers, from the
+// answer to "hash": one of every 128 transactions, and with Conclave the last.
 func Digests(addr string) (map[int64]uint64, error) {
 	answer, err := FourLetterWord(addr, "hash")
 	if err != nil {

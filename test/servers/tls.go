@@ -12,16 +12,16 @@ import (
 	"github.com/conclave-project/conclave/internal/certtest"
 )
 
-// Certificates are those of a server and of its clients, in files of a directory:
+// Certificates are a server's and its clients' certificates, in files of a directory:
 // ca.pem, server.pem (with its key), client.pem, client.key, client-both.pem.
 type Certificates struct {
-	// Dir holds the files; Remove removes it.
+	// Dir contains the files; Remove removes it.
 	Dir string
 
 	client *tls.Config
 }
 
-// NewCertificates makes an authority and what it has signed, for localhost and 127.0.0.1.
+// NewCertificates creates an authority and the certificates, for localhost and 127.0.0.1.
 func NewCertificates() (*Certificates, error) {
 	dir, err := os.MkdirTemp("", "conclave-tls-")
 	if err != nil {
@@ -42,20 +42,20 @@ func NewCertificates() (*Certificates, error) {
 	return c, nil
 }
 
-// Path is where one of the files is.
+// Path returns the path of one of the files.
 func (c *Certificates) Path(name string) string { return filepath.Join(c.Dir, name) }
 
-// Remove removes the files; what cannot be removed is a temporary file.
+// Remove removes the files. They are temporary, so errors do not matter.
 func (c *Certificates) Remove() { _ = os.RemoveAll(c.Dir) }
 
-// Config are lines of zoo.cfg that let the client port speak TLS too: clients without it
-// go on. Apache's servers need Netty for it.
+// Config returns lines of zoo.cfg that make the client port accept TLS, too: clients
+// without it still work. Apache's servers need Netty for it.
 func (c *Certificates) Config() []string {
 	return []string{
 		"client.portUnification=true",
 		"ssl.keyStore.location=" + c.Path("server.pem"),
 		"ssl.trustStore.location=" + c.Path("ca.pem"),
-		"ssl.clientAuth=want", // tests of ACLs have clients that are nobody
+		"ssl.clientAuth=want", // tests of ACLs have clients without an identity
 		"serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory",
 	}
 }

@@ -17,9 +17,9 @@ func buildAzurite(ctx context.Context, cache string) error {
 	return npmInstall(ctx, cache, "azurite@3.37.0")
 }
 
-// startAzurite runs Microsoft's emulator of the blob service. Note holds the
-// account and its key. It writes what it was told to disk every few seconds
-// only: after Crash the last of it is gone, which the service would not do.
+// startAzurite runs Microsoft's emulator of the blob service. Note contains the account and
+// its key. The emulator writes to disk only every few seconds: after Crash the latest
+// writes are lost, which would not happen with the real service.
 func startAzurite(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(1)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"strings"
 )
 
-// goBuild builds a package with the recipe's module (src/NAME) into the cache
-// directory, under the given file name. The package is "." or any that the
-// module requires.
+// goBuild builds a package with the recipe's module (src/NAME) into a file of the cache
+// directory. The package is "." or any package that the module requires.
 func goBuild(ctx context.Context, module, pkg, cache, file string, flags ...string) error {
 	dir, err := recipe{name: module}.moduleDir()
 	if err != nil {
@@ -23,15 +22,14 @@ func goBuild(ctx context.Context, module, pkg, cache, file string, flags ...stri
 	return run(ctx, dir, []string{"GOWORK=off"}, "go", append(args, pkg)...)
 }
 
-// npmInstall installs packages of npm, such as "dynalite@4.0.0", below the
-// cache directory.
+// npmInstall installs npm packages, such as "dynalite@4.0.0", below the cache directory.
 func npmInstall(ctx context.Context, cache string, packages ...string) error {
 	args := []string{"install", "--no-audit", "--no-fund", "--no-save", "--omit=dev", "--prefix", cache}
 	return run(ctx, cache, nil, "npm", append(args, packages...)...)
 }
 
-// debUnpack downloads Debian packages and unpacks them below root in the cache
-// directory, which needs no rights and starts nothing.
+// debUnpack downloads Debian packages and unpacks them below root in the cache directory,
+// which needs no privileges and starts nothing.
 func debUnpack(ctx context.Context, cache string, packages ...string) error {
 	if err := run(ctx, cache, nil, "apt-get", append([]string{"download"}, packages...)...); err != nil {
 		return fmt.Errorf("%w\n(apt-get update helps if a version is gone from the mirror)", err)
@@ -48,7 +46,7 @@ func debUnpack(ctx context.Context, cache string, packages ...string) error {
 	return nil
 }
 
-// run runs a command in a directory; the error carries what it has written.
+// run runs a command in a directory; an error contains its output.
 func run(ctx context.Context, dir string, environment []string, name string, args ...string) error {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Dir = dir

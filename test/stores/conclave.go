@@ -22,13 +22,13 @@ func registerZooKeepers(register func(recipe)) {
 	})
 }
 
-// startZooKeeper returns how to start one server that speaks ZooKeeper.
+// startZooKeeper returns a function that starts one server with ZooKeeper's protocol.
 func startZooKeeper(kind servers.Kind) func(context.Context, string, string) (*Server, error) {
 	return func(ctx context.Context, _, dir string) (*Server, error) {
 		s, err := servers.Start(ctx, kind, servers.Options{
 			DataDir: filepath.Join(dir, "data"),
 			LogFile: filepath.Join(dir, kind.Name()+".log"),
-			// The least session timeout, two ticks, is to be below the suite's lease.
+			// The shortest session timeout, two ticks, must be below the suite's lease.
 			Config: []string{"tickTime=200", "maxSessionTimeout=60000"},
 		})
 		if err != nil {

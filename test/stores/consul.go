@@ -26,9 +26,9 @@ func buildConsul(ctx context.Context, cache string) error {
 	return goBuild(ctx, "consul", ".", cache, "consul", "-trimpath", "-ldflags=-s -w")
 }
 
-// consulConfig is one server with nothing on but HTTP and what Raft and gossip
-// need. Sessions may be as short as two seconds, so that tests need not wait
-// for ten, and one address may have many connections: all candidates have it.
+// consulConfig runs one server with only HTTP and what Raft and gossip need. Sessions may
+// be as short as two seconds, so tests need not wait for ten, and one address may have many
+// connections, because all candidates share it.
 const consulConfig = `
 node_name        = %q
 server           = true
@@ -60,8 +60,8 @@ func startConsul(ctx context.Context, cache, dir string) (*Server, error) {
 	return startConsuls(ctx, cache, dir, "consul")
 }
 
-// startConsulCluster runs three, c1 to c3; Addr is the first one's,
-// Note["addrs"] are all in their order.
+// startConsulCluster runs three servers, c1 to c3; Addr is the first one's, Note["addrs"]
+// has all of them in order.
 func startConsulCluster(ctx context.Context, cache, dir string) (*Server, error) {
 	return startConsuls(ctx, cache, dir, "c1", "c2", "c3")
 }
@@ -88,7 +88,7 @@ func startConsuls(ctx context.Context, cache, dir string, names ...string) (*Ser
 		p := &process{name: name, dir: dir, answers: consulAnswers(clients[i]),
 			args: []string{program, "agent", "-config-file", config, "-log-level", "warn"}}
 		if i < count-1 {
-			p.answers = listensOn(clients[i]) // no leader before all have come, the first time
+			p.answers = listensOn(clients[i]) // at the first start there is no leader before all have joined
 		}
 		if err := s.add(ctx, p); err != nil {
 			return nil, err
@@ -97,8 +97,8 @@ func startConsuls(ctx context.Context, cache, dir string, names ...string) (*Ser
 	return s, nil
 }
 
-// consulAnswers returns a check that the server knows a leader and has made the
-// entry of its own node, which sessions are bound to.
+// consulAnswers returns a check that the server knows a leader and has created the entry of
+// its own node, to which sessions are bound.
 func consulAnswers(addr string) func(context.Context) error {
 	health := "http://" + addr + "/v1/health/state/passing?consistent"
 	return func(ctx context.Context) error {

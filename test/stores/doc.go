@@ -1,11 +1,11 @@
 // Package stores starts the real stores that election backends are proved
 // against: built or installed from packages by name, never mocks.
 //
-// In goes the name of a store, out comes a running server on loopback and ports
-// of its own that already answers. How a store is had and started is its recipe,
-// one file each (etcd.go, redis.go); what a recipe builds with Go is a small
-// module of its own under src, outside of go.work, so that no store's modules
-// ever mix with ours.
+// Given the name of a store, it returns a running server on loopback, with ports
+// of its own, that already answers. How a store is had and started is its
+// recipe, one file each (etcd.go, redis.go); what a recipe builds with Go is a
+// small module of its own under src, outside of go.work, so that no store's
+// modules ever mix with ours.
 //
 // What always holds:
 //

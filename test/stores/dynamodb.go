@@ -16,8 +16,8 @@ func registerDynamoDB(register func(recipe)) {
 	register(recipe{name: "dynamodb", version: "2.6.1", build: buildDynamoDB, start: startDynamoDB})
 }
 
-// buildDynamoDB installs DynamoDB Local, AWS's own emulator, and a launcher
-// that keeps it on loopback. It needs Maven and a JDK 17.
+// buildDynamoDB installs DynamoDB Local, AWS's own emulator, and a launcher that makes it
+// listen only on loopback. It needs Maven and a JDK 17.
 func buildDynamoDB(ctx context.Context, cache string) error {
 	module, err := recipe{name: "dynamodb"}.moduleDir()
 	if err != nil {
@@ -33,7 +33,7 @@ func buildDynamoDB(ctx context.Context, cache string) error {
 		"-d", filepath.Join(cache, "classes"), filepath.Join(module, "Loopback.java"))
 }
 
-// startDynamoDB runs it with its tables in a file. Any credentials will do.
+// startDynamoDB runs it with its tables in a file. It accepts any credentials.
 func startDynamoDB(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(1)
 	if err != nil {
@@ -55,8 +55,8 @@ func startDynamoDB(ctx context.Context, cache, dir string) (*Server, error) {
 	})
 }
 
-// speaksHTTP returns a check that a URL answers anything but 503, with which
-// MinIO says that it has not begun yet.
+// speaksHTTP returns a check that a URL answers with any status but 503, by which MinIO
+// says that it is not ready.
 func speaksHTTP(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, 2*time.Second)

@@ -22,14 +22,14 @@ func buildEtcd(ctx context.Context, cache string) error {
 	return goBuild(ctx, "etcd", "go.etcd.io/etcd/etcdctl/v3", cache, "etcdctl")
 }
 
-// startEtcd runs one server with the default heartbeat and election timeout:
-// its least lease is 2 s. Note["etcdctl"] is the path of the program.
+// startEtcd runs one server with the default heartbeat and election timeout, so its
+// shortest lease is 2 s. Note["etcdctl"] is the path of etcdctl.
 func startEtcd(ctx context.Context, cache, dir string) (*Server, error) {
 	return startEtcds(ctx, cache, dir, "etcd")
 }
 
-// startEtcdCluster runs three, e1 to e3; Addr is the first one's, Note["addrs"]
-// are all in their order.
+// startEtcdCluster runs three servers, e1 to e3; Addr is the first one's, Note["addrs"] has
+// all of them in order.
 func startEtcdCluster(ctx context.Context, cache, dir string) (*Server, error) {
 	return startEtcds(ctx, cache, dir, "e1", "e2", "e3")
 }
@@ -49,7 +49,7 @@ func startEtcds(ctx context.Context, cache, dir string, names ...string) (*Serve
 	for i, name := range names {
 		p := etcdServer(cache, dir, name, clients[i], peers[i], strings.Join(cluster, ","))
 		if i < len(names)/2 {
-			p.answers = listensOn(peers[i]) // no leader before there is a majority
+			p.answers = listensOn(peers[i]) // there is no leader before a majority runs
 		}
 		if err := s.add(ctx, p); err != nil {
 			return nil, err

@@ -17,10 +17,10 @@ func buildFakeGCS(ctx context.Context, cache string) error {
 	return goBuild(ctx, "gcs", "github.com/fsouza/fake-gcs-server", cache, "fake-gcs-server")
 }
 
-// startFakeGCS runs an emulator of Google Cloud Storage with an empty bucket. It keeps
-// objects in memory and forgets them with Crash, which the service does not: on
-// disk it would keep an object's content and its generation one after the other, so
-// that a kill between them makes it a missing one.
+// startFakeGCS runs an emulator of Google Cloud Storage with an empty bucket. It stores
+// objects in memory and loses them in a Crash, unlike the real service: on disk it would
+// write an object's content and its generation one after the other, and a kill in between
+// would lose the object.
 func startFakeGCS(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(1)
 	if err != nil {

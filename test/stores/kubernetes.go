@@ -20,8 +20,8 @@ import (
 
 const kubernetesVersion = "1.37.1"
 
-// kubernetesToken is that of the only user that the API server knows by token:
-// the administrator.
+// kubernetesToken is the token of the administrator, the only user that the API server
+// identifies by token.
 const kubernetesToken = "administrator"
 
 func registerKubernetes(register func(recipe)) {
@@ -38,10 +38,10 @@ func buildKubernetes(ctx context.Context, cache string) error {
 		" -X "+version+"gitVersion=v"+kubernetesVersion+" -X "+version+"gitMajor=1 -X "+version+"gitMinor=37")
 }
 
-// startKubernetes runs an API server ("kube-apiserver") on an etcd of its own
-// ("etcd"): all that elections need of a cluster. Note["kubeconfig"] is the
-// administrator's, Note["token"] the token in it, Note["certificate"] the file
-// with the server's certificate.
+// startKubernetes runs an API server ("kube-apiserver") on an etcd of its own ("etcd"),
+// which is all that elections need of a cluster. Note["kubeconfig"] is the administrator's,
+// Note["token"] the token in it, Note["certificate"] the file with the server's
+// certificate.
 func startKubernetes(ctx context.Context, cache, dir string) (*Server, error) {
 	etcd, err := startEtcd(ctx, cache, dir)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Server) startAPIServer(ctx context.Context, cache, dir, etcd string) er
 		"--service-account-key-file=" + key, "--service-account-signing-key-file=" + key,
 		"--service-account-issuer=https://" + s.Addr, "--token-auth-file=" + tokens, "--authorization-mode=RBAC",
 		"--service-cluster-ip-range=10.0.0.0/24", "--endpoint-reconciler-type=none",
-		"--disable-admission-plugins=ServiceAccount"}}) // it waits for a controller that is not there
+		"--disable-admission-plugins=ServiceAccount"}}) // it would wait for a controller that does not run
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ current-context: test
 `, s.Addr, certificate, kubernetesToken), 0o600)
 }
 
-// writeRSAKey makes the key that service account tokens are signed with.
+// writeRSAKey creates the key that signs service account tokens.
 func writeRSAKey(file string) error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -100,8 +100,8 @@ func writeRSAKey(file string) error {
 	return os.WriteFile(file, pem.EncodeToMemory(block), 0o600)
 }
 
-// apiAnswers returns a check that the API server is ready and has made the
-// namespace "default". Its certificate appears when it starts.
+// apiAnswers returns a check that the API server is ready and has created the namespace
+// "default". Its certificate is created when it starts.
 func apiAnswers(addr, certificate string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		pemText, err := os.ReadFile(certificate)

@@ -17,8 +17,8 @@ func buildMariaDB(ctx context.Context, cache string) error {
 	return debUnpack(ctx, cache, "mariadb-server-core", "libaio1", "libnuma1", "liburing2", "libsnappy1v5")
 }
 
-// startMariaDB runs a server with one empty database, in which everybody is root.
-// Note["dsn"] is how the driver writes the address of the server.
+// startMariaDB runs a server with one empty database, in which every user is root.
+// Note["dsn"] is the address of the server in the driver's form.
 func startMariaDB(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(1)
 	if err != nil {
@@ -31,10 +31,10 @@ func startMariaDB(ctx context.Context, cache, dir string) (*Server, error) {
 	args := []string{filepath.Join(root, "usr", "sbin", "mariadbd"), "--no-defaults", "--skip-grant-tables",
 		"--datadir=" + dir, "--lc-messages-dir=" + filepath.Join(root, "usr", "share", "mysql")}
 	if os.Getuid() == 0 {
-		args = append(args, "--user=root") // it refuses to be root without being told
+		args = append(args, "--user=root") // otherwise it refuses to run as root
 	}
-	// It makes its files and ends: a server that is killed while they are new does
-	// not recover.
+	// This creates the files and exits: a server that is killed right after creating them
+	// cannot recover.
 	if err := run(ctx, dir, libraries, args[0], append(args[1:], "--bootstrap")...); err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func startMariaDB(ctx context.Context, cache, dir string) (*Server, error) {
 	}
 	args = append(args, "--bind-address="+host, "--port="+port, "--socket="+filepath.Join(dir, "socket"),
 		"--pid-file="+filepath.Join(dir, "pid"),
-		"--log-bin="+filepath.Join(dir, "binlog"), "--binlog-format=MIXED") // as a primary with replicas has it
+		"--log-bin="+filepath.Join(dir, "binlog"), "--binlog-format=MIXED") // as for a primary with replicas
 	s := &Server{URL: "mysql://root@" + addrs[0] + "/conclave", Addr: addrs[0],
 		Note: map[string]string{"dsn": "root@tcp(" + addrs[0] + ")/"}}
 	return s, s.add(ctx, &process{name: "mariadb", dir: dir, args: args,

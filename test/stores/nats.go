@@ -16,7 +16,7 @@ import (
 
 const natsVersion = "2.15.2"
 
-// natsServers is how many make the cluster of the recipe "nats-cluster".
+// natsServers is the number of servers in the recipe "nats-cluster".
 const natsServers = 3
 
 func registerNATS(register func(recipe)) {
@@ -38,8 +38,8 @@ func startNATS(ctx context.Context, cache, dir string) (*Server, error) {
 	return s, s.add(ctx, natsServer(cache, dir, "n1", addrs[0], addrs[1]))
 }
 
-// startNATSCluster runs three; Addr is the first one's. The cluster answers
-// when each server has learned of the leader of JetStream.
+// startNATSCluster runs three servers; Addr is the first one's. The cluster counts as
+// started when each server knows the leader of JetStream.
 func startNATSCluster(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(3 * natsServers)
 	if err != nil {
@@ -51,7 +51,7 @@ func startNATSCluster(ctx context.Context, cache, dir string) (*Server, error) {
 		p := natsServer(cache, dir, "n"+strconv.Itoa(i+1), clients[i], monitors[i], "--cluster_name", "test",
 			"--cluster", "nats://"+routes[i], "--no_advertise", "--routes", "nats://"+strings.Join(routes, ",nats://"))
 		if i < natsServers-1 {
-			p.answers = listensOn(clients[i]) // no leader before there is a majority
+			p.answers = listensOn(clients[i]) // there is no leader before a majority runs
 		}
 		if err := s.add(ctx, p); err != nil {
 			return nil, err
@@ -74,7 +74,7 @@ func natsServer(cache, dir, name, client, monitor string, more ...string) *proce
 	return &process{name: name, dir: dir, args: args, answers: answerOf("http://" + monitor + "/healthz")}
 }
 
-// awaitNATSLeader waits until the server tells who leads JetStream.
+// awaitNATSLeader waits until the server knows the leader of JetStream.
 func awaitNATSLeader(ctx context.Context, monitor string) error {
 	for {
 		leader, err := natsLeader(ctx, monitor)

@@ -21,15 +21,14 @@ func registerPostgres(register func(recipe)) {
 	register(recipe{name: "postgres", version: "15", build: buildPostgres, start: startPostgres})
 }
 
-// Names in the cache directory of this recipe.
+// Names in this recipe's cache directory.
 const (
-	postgresBins = "postgres-bin" // a link to the directory of the programs
+	postgresBins = "postgres-bin" // a link to the directory with the programs
 	debianBins   = "root/usr/lib/postgresql/15/bin"
 	debianLibs   = "root/usr/lib/x86_64-linux-gnu"
 )
 
-// buildPostgres takes the PostgreSQL of this machine, or unpacks one, and
-// unpacks PgBouncer.
+// buildPostgres uses the PostgreSQL of this machine, or unpacks one, and unpacks PgBouncer.
 func buildPostgres(ctx context.Context, cache string) error {
 	if err := debUnpack(ctx, cache, "pgbouncer", "libc-ares2", "libevent-2.1-7"); err != nil {
 		return err
@@ -50,7 +49,7 @@ func buildPostgres(ctx context.Context, cache string) error {
 	return os.Symlink(bins, link)
 }
 
-// installedPostgres returns the directory of the newest PostgreSQL of this
+// installedPostgres returns the directory of the newest PostgreSQL installed on this
 // machine, empty without one.
 func installedPostgres() string {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb") // the pattern is well formed
@@ -69,9 +68,9 @@ func postgresVersion(initdb string) int {
 	return version
 }
 
-// startPostgres runs a server, and before it a PgBouncer in transaction mode:
-// Note["pooled"] is its URL. Note["bin"] is the directory of the programs and
-// Note["data"] that of the data, for tests that make standbys.
+// startPostgres runs a server, and in front of it a PgBouncer in transaction mode:
+// Note["pooled"] is its URL. Note["bin"] is the directory of the programs and Note["data"]
+// the data directory, for tests that create standbys.
 func startPostgres(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(2)
 	if err != nil {
@@ -81,7 +80,7 @@ func startPostgres(ctx context.Context, cache, dir string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The cache may be in a home that the other user may not enter.
+	// The cache may be in a home directory that the other user cannot enter.
 	if err := run(ctx, dir, nil, "cp", "-a", filepath.Join(cache, "root"), dir); err != nil {
 		return nil, err
 	}
@@ -115,7 +114,7 @@ func startPostgres(ctx context.Context, cache, dir string) (*Server, error) {
 	return s, startBouncer(ctx, s, dir, owner, addrs[1])
 }
 
-// startBouncer runs PgBouncer as another process of the store.
+// startBouncer runs PgBouncer as an additional process of the store.
 func startBouncer(ctx context.Context, s *Server, dir string, owner *syscall.Credential, addr string) error {
 	host, port, _ := net.SplitHostPort(addr)
 	_, serverPort, _ := net.SplitHostPort(s.Addr)
@@ -137,15 +136,15 @@ func postgresURL(addr string) string {
 	return "postgres://postgres@" + addr + "/postgres?sslmode=disable"
 }
 
-// postgresAnswers returns a check that the server takes connections.
+// postgresAnswers returns a check that the server accepts connections.
 func postgresAnswers(bins string, libs []string, host, port string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		return run(ctx, "/", libs, filepath.Join(bins, "pg_isready"), "-q", "-h", host, "-p", port)
 	}
 }
 
-// postgresUser returns who shall run the server, nil for ourselves: PostgreSQL
-// refuses to run as root. Root gives the directory to that user.
+// postgresUser returns the user to run the server, nil for the current one: PostgreSQL
+// refuses to run as root. If we are root, it gives the directory to that user.
 func postgresUser(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -162,7 +161,7 @@ func postgresUser(dir string) (*syscall.Credential, error) {
 	if err := errors.Join(errUID, errGID, os.Chown(dir, int(uid), int(gid))); err != nil {
 		return nil, err
 	}
-	// A test's directory is in one that only root may pass through.
+	// A test's directory is below one that only root may enter.
 	for up := filepath.Dir(dir); len(up) > len(os.TempDir()) && strings.HasPrefix(up, os.TempDir()); up = filepath.Dir(up) {
 		if err := os.Chmod(up, 0o711); err != nil {
 			return nil, err
@@ -171,18 +170,18 @@ func postgresUser(dir string) (*syscall.Credential, error) {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
 }
 
-// postmaster is a server of PostgreSQL. Its children lead process groups of
-// their own and outlive it by moments, so signals go to each of them.
+// postmaster is a PostgreSQL server. Its children lead process groups of their own and
+// outlive it for a moment, so signals are sent to each of them.
 type postmaster struct{ *process }
 
-// Crash ends the server and its children with SIGKILL and waits for their end:
-// a new server refuses to start beside them.
+// Crash ends the server and its children with SIGKILL and waits for their end: a new server
+// refuses to start while they run.
 func (p *postmaster) Crash() {
 	children := p.tell(syscall.SIGKILL)
 	<-p.ended
 	for _, child := range children {
 		for syscall.Kill(child, 0) == nil && parentOf(child) != 0 {
-			_ = syscall.Kill(child, syscall.SIGKILL) // one that was started meanwhile
+			_ = syscall.Kill(child, syscall.SIGKILL) // a child that was started meanwhile
 		}
 	}
 }
@@ -193,14 +192,14 @@ func (p *postmaster) Kill() error {
 	return nil
 }
 
-// Pause stops the server, and then its children, of which there are no more then.
+// Pause stops the server, and then its children, to which no more can be added.
 func (p *postmaster) Pause() { p.tell(syscall.SIGSTOP) }
 
-// Resume lets them go on.
+// Resume lets them continue.
 func (p *postmaster) Resume() { p.tell(syscall.SIGCONT) }
 
-// tell stops the server, so that it makes no more children, signals all of
-// them, and then itself; it returns the children.
+// tell stops the server, so it creates no more children, signals all children, and then the
+// server; it returns the children.
 func (p *postmaster) tell(sig syscall.Signal) []int {
 	select {
 	case <-p.ended:

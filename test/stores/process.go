@@ -18,18 +18,17 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// A process is one process of a store, as its recipe describes it.
+// A process is one process of a store, as described by the recipe.
 type process struct {
 	// name is for messages and for the log file.
 	name string
-	// dir is the working directory, which gets the log too.
+	// dir is the working directory, which also gets the log.
 	dir string
-	// args are the program and its arguments, environment what is added.
+	// args are the program and its arguments; environment is added to our own.
 	args, environment []string
-	// user, if not nil, is who runs it, where we are root and it refuses to be.
+	// user, if not nil, is the user that runs it, in case we are root and it refuses root.
 	user *syscall.Credential
-	// answers reports whether the store can be used now; it is asked until it
-	// returns nil.
+	// answers reports whether the store can be used; it is called until it returns nil.
 	answers func(context.Context) error
 
 	command *exec.Cmd
@@ -59,7 +58,7 @@ func (p *process) start(ctx context.Context) error {
 	}
 }
 
-// launch starts the process and leaves a goroutine that waits for its end.
+// launch starts the process and a goroutine that waits for its end.
 func (p *process) launch() error {
 	log, err := os.OpenFile(p.logFile(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
@@ -74,8 +73,8 @@ func (p *process) launch() error {
 	started := make(chan error, 1)
 	go func() {
 		defer log.Close()
-		// The death signal follows the thread that started the process, so
-		// this thread may not end before the process does.
+		// The death signal depends on the thread that started the process, so this thread
+		// must not end before the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.command.Start()
@@ -107,14 +106,14 @@ func (p *process) Kill() error {
 // Restart starts the process again after Crash.
 func (p *process) Restart(ctx context.Context) error { return p.start(ctx) }
 
-// Pause stops the process where it stands, with its children.
+// Pause stops the process and its children.
 func (p *process) Pause() { p.signal(syscall.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume lets them continue.
 func (p *process) Resume() { p.signal(syscall.SIGCONT) }
 
-// signal goes to the process group, which is the process's own. It is not sent
-// once the process has been waited for: the number may be another's by then.
+// signal signals the process group, which belongs to the process. It does nothing once the
+// process has been waited for, because the pid may then belong to another process.
 func (p *process) signal(sig syscall.Signal) {
 	select {
 	case <-p.ended:
@@ -123,7 +122,7 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// LogTail is the end of what the process has written.
+// LogTail returns the end of the process's output.
 func (p *process) LogTail(bytesMax int) string {
 	text, err := os.ReadFile(p.logFile())
 	if err != nil {
@@ -132,7 +131,7 @@ func (p *process) LogTail(bytesMax int) string {
 	return string(text[max(0, len(text)-bytesMax):])
 }
 
-// freeAddrs returns so many free addresses of loopback, all different.
+// freeAddrs returns count different free addresses on loopback.
 func freeAddrs(count int) ([]string, error) {
 	taken := map[int]bool{}
 	var addrs []string
@@ -170,7 +169,7 @@ func answerOf(url string) func(context.Context) error {
 	}
 }
 
-// listensOn returns a check that somebody accepts connections there.
+// listensOn returns a check that an address accepts connections.
 func listensOn(addr string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d net.Dialer

@@ -21,9 +21,8 @@ func buildRedis(ctx context.Context, cache string) error {
 		"liblua5.1-0", "lua-cjson", "lua-bitop", "liblzf1")
 }
 
-// startRedis runs a primary that stores each write before it answers, and a
-// replica of it: Note["replica"] is the replica's URL. Nothing fails over by
-// itself.
+// startRedis runs a primary that syncs each write before it answers, and a replica:
+// Note["replica"] is the replica's URL. There is no automatic failover.
 func startRedis(ctx context.Context, cache, dir string) (*Server, error) {
 	addrs, err := freeAddrs(2)
 	if err != nil {
@@ -36,7 +35,7 @@ func startRedis(ctx context.Context, cache, dir string) (*Server, error) {
 		return nil, err
 	}
 	replica := redisServer(cache, dir, "replica", addrs[1], "--replicaof", primary, primaryPort)
-	// Until it has copied everything it changes the primary's replication id.
+	// Until the replica has copied everything, it changes the primary's replication id.
 	replica.answers = redisAnswers(addrs[1], "INFO replication", "master_link_status:up")
 	if err := s.add(ctx, replica); err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func redisServer(cache, dir, name, addr string, more ...string) *process {
 		answers: redisAnswers(addr, "PING", "+PONG")}
 }
 
-// redisAnswers returns a check that the server there answers a command so.
+// redisAnswers returns a check that the server's answer to a command contains a text.
 func redisAnswers(addr, command, want string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		var d net.Dialer

@@ -13,7 +13,7 @@ func registerS3(register func(recipe)) {
 	register(recipe{name: "minio", version: "2026-02-12", slow: true, build: buildMinIO, start: startMinIO})
 }
 
-// The bucket that both servers have, and who may use it.
+// The bucket on both servers, and its credentials.
 const (
 	s3Bucket = "conclave"
 	s3Access = "conclave-test"
@@ -36,8 +36,8 @@ func buildMinIO(ctx context.Context, cache string) error {
 	return goBuild(ctx, "minio", "github.com/minio/minio", cache, "minio", "-p=1")
 }
 
-// startMinIO runs a server with one drive. It listens on ::1 too, which cannot be
-// switched off.
+// startMinIO runs a server with one drive. It also listens on ::1, which cannot be switched
+// off.
 func startMinIO(ctx context.Context, cache, dir string) (*Server, error) {
 	return startS3(ctx, dir, func(addr, root string) *process {
 		return &process{name: "minio",
@@ -47,7 +47,7 @@ func startMinIO(ctx context.Context, cache, dir string) (*Server, error) {
 	})
 }
 
-// startS3 runs a server with an empty bucket. Note holds the credentials.
+// startS3 runs a server with an empty bucket. Note contains the credentials.
 func startS3(ctx context.Context, dir string, server func(addr, root string) *process) (*Server, error) {
 	addrs, err := freeAddrs(1)
 	if err != nil {

@@ -13,28 +13,29 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// A Server is one running store, of one process or several. Its methods are
-// called from one goroutine at a time.
+// A Server is one running store, with one or several processes. Its methods must not be
+// called concurrently.
 type Server struct {
-	// Name and Version say what runs.
+	// Name and Version are of the running store.
 	Name, Version string
-	// URL is what the backend's Open takes.
+	// URL is for the backend's Open.
 	URL string
-	// Addr is the "127.0.0.1:port" that clients connect to, for a proxy.
+	// Addr is the client address "127.0.0.1:port", for a proxy.
 	Addr string
-	// Note is what else tests of that store need, by keys of its recipe.
+	// Note contains other values that tests of the store need, by keys that the recipe
+	// defines.
 	Note map[string]string
 
-	members []member // in the order in which they are started
+	members []member // in starting order
 }
 
 // member is one process of a store.
 type member interface {
-	// Crash ends it with SIGKILL and keeps its files.
+	// Crash ends it with SIGKILL; its files stay.
 	Crash()
 	// Restart starts it again after Crash and waits until it answers.
 	Restart(ctx context.Context) error
-	// Pause and Resume stop it where it stands, and let it go on.
+	// Pause stops it, and Resume lets it continue.
 	Pause()
 	Resume()
 	// Kill ends it for good.
@@ -47,7 +48,7 @@ var _ member = (*servers.Server)(nil)
 // Stop ends the store for good, with SIGKILL, last process first.
 func (s *Server) Stop() {
 	for i := len(s.members) - 1; i >= 0; i-- {
-		_ = s.members[i].Kill() // only files could be left behind, in the test's directory
+		_ = s.members[i].Kill() // at worst, files are left in the test's directory
 	}
 }
 
@@ -83,8 +84,8 @@ func (s *Server) Pause() {
 	}
 }
 
-// Part returns one process of the store as a server, to crash or pause it
-// alone; nil if there is none of that name.
+// Part returns one process of the store as a Server, to crash or pause only this process;
+// nil if there is no process with that name.
 func (s *Server) Part(name string) *Server {
 	for _, m := range s.members {
 		if p, ok := m.(*process); ok && p.name == name {
@@ -101,7 +102,7 @@ func (s *Server) Resume() {
 	}
 }
 
-// LogTail returns the ends of the logs, for a test that has failed.
+// LogTail returns the ends of the logs, for a failed test.
 func (s *Server) LogTail(bytesMax int) string {
 	var text strings.Builder
 	for i, m := range s.members {
@@ -110,8 +111,8 @@ func (s *Server) LogTail(bytesMax int) string {
 	return text.String()
 }
 
-// add starts one more process of the store and waits until it answers; if it
-// does not, all of the store ends.
+// add starts another process of the store and waits until it answers; if it does not, the
+// whole store is ended.
 func (s *Server) add(ctx context.Context, p *process) error {
 	err := p.start(ctx)
 	if err == nil {
@@ -124,11 +125,11 @@ func (s *Server) add(ctx context.Context, p *process) error {
 	return errors.Join(err, killed)
 }
 
-// Title is the name and version, for reports.
+// Title returns the name and version, for reports.
 func (s *Server) Title() string { return s.Name + " " + s.Version }
 
-// Proxy opens a link to the store for a test, and returns the URL with the
-// link's address in place of the store's. It is what electiontest.Suite wants.
+// Proxy opens a link to the store for a test, and returns the URL with the link's address
+// in place of the store's, as electiontest.Suite needs it.
 func (s *Server) Proxy(t testing.TB, url string) (string, electiontest.Link) {
 	t.Helper()
 	if !strings.Contains(url, s.Addr) {
@@ -142,11 +143,11 @@ func (s *Server) Proxy(t testing.TB, url string) (string, electiontest.Link) {
 	return strings.ReplaceAll(url, s.Addr, link.Addr), link
 }
 
-// Link opens a proxy to the store, which can be cut, slowed and healed in each
-// direction by itself. Close it.
+// Link opens a proxy to the store, which can be partitioned, slowed and healed in each
+// direction separately. The caller must close it.
 func (s *Server) Link() (*servers.Link, error) { return servers.NewLink(s.Addr) }
 
-// Links returns so many of them, which end with the test.
+// Links returns count links, which end with the test.
 func (s *Server) Links(t testing.TB, count int) []*servers.Link {
 	t.Helper()
 	links := make([]*servers.Link, count)

@@ -22,40 +22,38 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// CacheVariable names the environment variable that says where built stores
-// are kept.
+// CacheVariable is the environment variable with the directory for built stores.
 const CacheVariable = "CONCLAVE_STORES"
 
-// WithoutVariable names the environment variable with the stores that are left
-// out by name, separated by commas: tests that start one of them are skipped.
+// WithoutVariable is the environment variable with the stores to leave out, separated by
+// commas: tests that start one of them are skipped.
 const WithoutVariable = "CONCLAVE_WITHOUT"
 
 const (
-	buildWithin = 25 * time.Minute // Consul and Kubernetes take five on two idle cores
-	startWithin = 3 * time.Minute  // a Kubernetes API server on a busy machine
+	buildWithin = 25 * time.Minute // Consul and Kubernetes take five minutes on two idle cores
+	startWithin = 3 * time.Minute  // for a Kubernetes API server on a busy machine
 )
 
-// A recipe says how one store is had and started.
+// A recipe describes how one store is obtained and started.
 type recipe struct {
-	// name is that of the store, and of its file and module.
+	// name is the name of the store, and of its file and module.
 	name string
-	// version is what is built, for people and for the cache.
+	// version is the version that is built, for people and for the cache.
 	version string
-	// slow: building takes more than two minutes on two cores.
+	// slow: a build takes more than two minutes on two cores.
 	slow bool
-	// fresh: build again in every process, as with what is built from this tree.
+	// fresh: build again in every process, because it is built from this tree.
 	fresh bool
-	// build puts what is needed into the directory, which is empty or holds
-	// the remains of a build that failed. It is not called again once it has
-	// returned nil, unless fresh. Nil: there is nothing to build.
+	// build puts everything needed into the directory, which is empty or contains the
+	// remains of a failed build. Unless fresh, it is not called again after it has returned
+	// nil. If build is nil, there is nothing to build.
 	build func(ctx context.Context, cache string) error
-	// start runs the store with its data and logs in dir, which is empty, and
-	// returns when it answers; cache is what build has filled.
+	// start runs the store with its data and logs in dir, which is empty, and returns when
+	// it answers; cache contains what build has put there.
 	start func(ctx context.Context, cache, dir string) (*Server, error)
 }
 
-// registrations lists the functions that make recipes known, one of each
-// recipe's file.
+// registrations are the functions that register recipes, one in each recipe's file.
 var registrations = []func(register func(recipe)){
 	registerAzureBlob,
 	registerConsul,
@@ -71,7 +69,7 @@ var registrations = []func(register func(recipe)){
 	registerZooKeepers,
 }
 
-// recipes returns all of them by name.
+// recipes returns all recipes by name.
 var recipes = sync.OnceValue(func() map[string]recipe {
 	all := map[string]recipe{}
 	for _, registration := range registrations {
@@ -85,7 +83,7 @@ var recipes = sync.OnceValue(func() map[string]recipe {
 	return all
 })
 
-// Names returns the names of all stores, in order.
+// Names returns the names of all stores, sorted.
 func Names() []string {
 	return slices.Sorted(maps.Keys(recipes()))
 }
@@ -93,7 +91,7 @@ func Names() []string {
 // Slow reports whether building that store takes more than two minutes.
 func Slow(name string) bool { return recipes()[name].slow }
 
-// Version returns what is built, empty for a store that is not known.
+// Version returns the version that is built, empty for an unknown store.
 func Version(name string) string { return recipes()[name].version }
 
 // Build builds or installs a store, unless that was done before.
@@ -102,7 +100,7 @@ func Build(ctx context.Context, name string) error {
 	return err
 }
 
-// ready returns the directory of a store that is built.
+// ready returns the directory of a built store, after building it if necessary.
 func ready(ctx context.Context, name string) (string, error) {
 	r, known := recipes()[name]
 	if !known {
@@ -120,7 +118,7 @@ func ready(ctx context.Context, name string) (string, error) {
 	return cache, nil
 }
 
-// buildOnce builds under a lock that other processes honour (stores-R2).
+// buildOnce builds under a lock that is shared with other processes (stores-R2).
 func (r recipe) buildOnce(ctx context.Context, cache string) error {
 	if r.build == nil {
 		return nil
@@ -143,7 +141,7 @@ func (r recipe) buildOnce(ctx context.Context, cache string) error {
 	return os.WriteFile(complete, []byte(r.version+"\n"), 0o644)
 }
 
-// cacheDir returns the recipe's own directory (stores-R1), made if it is missing.
+// cacheDir returns the recipe's own directory (stores-R1), and creates it if necessary.
 func (r recipe) cacheDir() (string, error) {
 	base, err := CacheDir()
 	if err != nil {
@@ -179,13 +177,13 @@ func (r recipe) moduleSum() (string, error) {
 	return "-" + hex.EncodeToString(sum.Sum(nil)[:4]), err
 }
 
-// moduleDir is where the recipe's module lies, if it has one.
+// moduleDir returns the directory of the recipe's module, if it has one.
 func (r recipe) moduleDir() (string, error) {
 	root, err := servers.Root()
 	return filepath.Join(root, "test", "stores", "src", r.name), err
 }
 
-// CacheDir is where built stores are kept, made if it is missing.
+// CacheDir returns the directory for built stores, and creates it if necessary.
 func CacheDir() (string, error) {
 	dir := os.Getenv(CacheVariable)
 	if dir == "" {
@@ -198,7 +196,7 @@ func CacheDir() (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// Launch builds a store if need be and starts it with its data in dir.
+// Launch builds a store if necessary and starts it with its data in dir.
 func Launch(ctx context.Context, name, dir string) (*Server, error) {
 	cache, err := ready(ctx, name)
 	if err != nil {
@@ -217,9 +215,8 @@ func Launch(ctx context.Context, name, dir string) (*Server, error) {
 	return s, nil
 }
 
-// Start is Launch for a test: the store runs until the test has ended. It
-// fails the test when the store cannot be had: a test that needs a store is
-// skipped only if somebody has left the store out by name.
+// Start is Launch for a test: the store runs until the test has ended. If the store is not
+// available, the test fails: it is skipped only if the store was left out by name.
 func Start(t testing.TB, name string) *Server {
 	t.Helper()
 	if slices.Contains(strings.Split(os.Getenv(WithoutVariable), ","), name) {
@@ -240,10 +237,10 @@ func Start(t testing.TB, name string) *Server {
 	return s
 }
 
-// started are the servers that Start has started, by URL.
+// started contains the servers that Start has started, by URL.
 var started sync.Map
 
-// At returns the server that Start has started at a URL. It panics where there is none.
+// At returns the server that Start has started at a URL. It panics if there is none.
 func At(url string) *Server {
 	server, _ := started.Load(url)
 	return server.(*Server)

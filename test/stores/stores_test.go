@@ -13,13 +13,14 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// echo is a store of cat and a file: enough to see what becomes of a server.
+// echo is a store that consists of cat and a file: enough to observe what happens to a
+// server.
 func echo(dir string, answers func(context.Context) error) *process {
 	return &process{name: "echo", dir: dir, args: []string{"sh", "-c", "echo begun; exec sleep 1000"}, answers: answers}
 }
 
-// begun is a check that as many processes have written as it was asked for
-// with a nil answer, this one included.
+// begun returns a check that passes if one more process has written its start than the
+// check has passed before.
 func begun(dir string) func(context.Context) error {
 	expected := 1
 	return func(context.Context) error {

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// CPU is the CPU time of the store's processes so far, user and system. Of children
-// that have ended it is left out.
+// CPU returns the CPU time of the store's processes so far, user and system, without
+// children that have ended.
 func (s *Server) CPU() (sum time.Duration, err error) {
 	for _, m := range s.members {
 		var pids []int

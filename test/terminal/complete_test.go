@@ -13,8 +13,9 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// TestLargeDirectoryCompletes: among 10,001 children the one that fits is found, where the server lists in
-// pages. Apache's does not: that is said, and a session that was asked for it lives on silently.
+// TestLargeDirectoryCompletes: among 10,001 children the matching one is found if the
+// server supports pages. Apache's does not: the shell says so, and a session on which it
+// tried continues without further messages.
 func TestLargeDirectoryCompletes(t *testing.T) {
 	binary, err := servers.Binary(t.Context())
 	must(t, err)

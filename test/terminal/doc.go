@@ -1,3 +1,3 @@
-// Package terminal drives the pages that conclave shows on a terminal as a person does: its
-// test, under the build tag interop, starts three servers and types into tmux.
+// Package terminal drives conclave's terminal pages as a person does: its test, under the
+// build tag interop, starts three servers and types into tmux.
 package terminal

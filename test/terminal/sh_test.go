@@ -15,9 +15,9 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// TestShellOnATerminal: what is typed completes, comes back and is found again; changes are
-// printed while a line is typed; a block is done; Ctrl-C ends what runs; the server comes
-// back; Ctrl-D leaves the terminal as it was, and no credential is kept.
+// TestShellOnATerminal: completion, history and search work; changes are printed while a
+// line is typed; a block is executed; Ctrl-C ends a running command; the server goes down
+// and comes back; Ctrl-D leaves the terminal as it was, and no credential is saved.
 func TestShellOnATerminal(t *testing.T) {
 	binary, err := servers.Binary(t.Context())
 	must(t, err)
@@ -38,7 +38,7 @@ func TestShellOnATerminal(t *testing.T) {
 	s.types("stty -g >"+dir+"/before; clear; "+start+"; echo ended with $?; stty -g >"+dir+"/after", "Enter")
 	s.await("it is connected", `(?m)^connected: help .*\n`+prompt)
 
-	// Completion: of a command, a path, and where there are several, all of them.
+	// Completion: of a command, of a path, and a list if there are several.
 	s.types("getAl", "Tab")
 	s.await("a command completes", `(?m)^`+prompt+`getAllChildrenNumber$`)
 	s.types("/ap", "Tab")
@@ -52,7 +52,7 @@ func TestShellOnATerminal(t *testing.T) {
 	s.types("", "Enter")
 	s.await("the data is shown", `(?m)^text of /app/configuration\n`+prompt)
 
-	// History: lines come back, and are searched for.
+	// History: lines come back, and can be searched.
 	s.types("", "Up")
 	s.await("the line before", prompt+`get /app/configuration\n*$`)
 	s.types("", "Up")
@@ -65,7 +65,7 @@ func TestShellOnATerminal(t *testing.T) {
 	s.types("", "C-c")
 	s.types("", "C-u")
 
-	// Changes of others are printed beside what is typed, which stays whole.
+	// Changes by others are printed while a line is being typed, which stays intact.
 	s.types("", "C-l")
 	s.await("the screen is cleared", `^`+prompt+`\n*$`)
 	s.types("watch -b -r /app", "Enter")
@@ -93,7 +93,7 @@ func TestShellOnATerminal(t *testing.T) {
 	s.types("commit", "Enter")
 	s.await("it is done", `(?m)^done: create /app/third\ndone: delete /app/second\n`+prompt)
 
-	// Ctrl-C ends what runs, and not the shell.
+	// Ctrl-C ends the running command, but not the shell.
 	s.types("watch /app/third", "Enter")
 	s.await("it watches", `(?m)^watching /app/third: Ctrl-C ends it`)
 	_, err = other.Set(t.Context(), "/app/third", []byte("x"), -1)
@@ -105,7 +105,7 @@ func TestShellOnATerminal(t *testing.T) {
 	s.types("ls", "Enter")
 	s.await("paths begin elsewhere", `(?m)^\[configuration, first, third\]\n`+regexp.QuoteMeta(server.Addr)+` /app>`)
 
-	// The server goes, and comes back.
+	// The server goes down and comes back.
 	s.types("", "C-l")
 	s.await("the screen is cleared", `^`+regexp.QuoteMeta(server.Addr)+` /app>\n*$`)
 	server.Crash()
@@ -146,7 +146,7 @@ func TestShellOnATerminal(t *testing.T) {
 		t.Errorf("the terminal's modes were %s, and are %s", before, after)
 	}
 
-	// The next one knows the lines.
+	// The next shell has the history.
 	s.types("clear; "+start, "Enter")
 	s.await("it is connected", `(?m)^connected: help .*\n`+prompt)
 	s.types("", "Up")

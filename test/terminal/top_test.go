@@ -42,7 +42,7 @@ func (s *screen) tmux(args ...string) string {
 	return string(out)
 }
 
-// types sends text as it is, and a key by its name behind it.
+// types sends text literally, followed by a named key.
 func (s *screen) types(text, key string) {
 	s.t.Helper()
 	if text != "" {
@@ -53,7 +53,7 @@ func (s *screen) types(text, key string) {
 	}
 }
 
-// await waits until what is shown matches, and returns it.
+// await waits until the screen matches, and returns its content.
 func (s *screen) await(what, pattern string) string {
 	s.t.Helper()
 	wanted, shown := regexp.MustCompile(pattern), ""
@@ -69,8 +69,8 @@ func (s *screen) await(what, pattern string) string {
 	return shown
 }
 
-// TestTopOnATerminal: the page shows three servers; the leader is killed, and the new one is
-// seen; keys pause, sort and look less often; q leaves the terminal as it was.
+// TestTopOnATerminal: the page shows three servers; the leader is killed, and the new one
+// appears; keys pause, sort and lengthen the interval; q leaves the terminal as it was.
 func TestTopOnATerminal(t *testing.T) {
 	binary, err := servers.Binary(t.Context())
 	must(t, err)
@@ -108,7 +108,7 @@ func TestTopOnATerminal(t *testing.T) {
 	s.await("the server that was killed is shown", line(leader.Addr, "no answer"))
 	s.await("the new leader is shown", `(?s)2 of 3 servers serve.*(`+strings.Join(others, "|")+`)`)
 	must(t, leader.Start(t.Context()))
-	s.await("it is back", `(?s)3 of 3 servers serve.*`+line(leader.Addr, "(follower|leader)")) // a busy machine may elect it again
+	s.await("it is back", `(?s)3 of 3 servers serve.*`+line(leader.Addr, "(follower|leader)")) // on a busy machine it may be elected again
 
 	s.types("s", "")
 	s.await("clients are sorted by another figure", "CLIENTS by queued")
@@ -125,7 +125,7 @@ func TestTopOnATerminal(t *testing.T) {
 		t.Errorf("alternate screen, cursor, keypad and mouse are %s", flags)
 	}
 	s.types("echo typed", "Enter")
-	s.await("the shell goes on", `(?m)^(\$ )?typed$`) // what is typed early stands before the prompt
+	s.await("the shell goes on", `(?m)^(\$ )?typed$`) // text typed early appears before the prompt
 	before, err := os.ReadFile(filepath.Join(dir, "before"))
 	must(t, err)
 	after, err := os.ReadFile(filepath.Join(dir, "after"))

@@ -13,24 +13,24 @@ import (
 )
 
 const (
-	// roundOperations and roundUnknowns end the use of a key: to find an order of
-	// the answers takes long when there are many, or many that never came.
+	// roundOperations and roundUnknowns limit the use of a key: checking the order of the
+	// answers takes long if there are many, or many that never arrived.
 	roundOperations = 80
 	roundUnknowns   = 6
 )
 
-// A contest is what several clients do to the same keys, one key at a time.
+// A contest is several clients that work on the same keys, one key at a time.
 type contest struct {
 	mu       sync.Mutex
 	started  time.Time
-	last     int64 // moment given out last: they are all different
+	last     int64 // the last moment that was issued: moments are unique
 	round    int
 	size     int
 	unknowns int
 	history  []check.Operation
 }
 
-// key is the one in use now.
+// key returns the key in use now.
 func (k *contest) key() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -41,7 +41,7 @@ func (k *contest) key() int {
 	return k.round
 }
 
-// moment is now, later than every other moment.
+// moment returns the current time, later than all moments before.
 func (k *contest) moment() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -58,20 +58,19 @@ func (k *contest) note(op check.Operation) {
 	k.history = append(k.history, op)
 }
 
-// Contended reports whether the answers that the contenders got have one order
-// that explains them all.
+// Contended reports whether some order explains all the answers that the contenders got.
 func (l *Load) Contended() error {
 	l.contest.mu.Lock()
 	defer l.contest.mu.Unlock()
 	return check.Linearizable(l.contest.history)
 }
 
-// A contender creates, sets, deletes and reads what others do, too.
+// A contender creates, sets, deletes and reads keys at the same time as others.
 type contender struct {
 	load   *Load
 	id     int
 	client *client.Client
-	found  int32 // version of the key, as seen last
+	found  int32 // version of the key when last seen
 }
 
 // run works until the load ends.
@@ -83,7 +82,7 @@ func (c *contender) run() {
 		}
 		if c.client == nil {
 			ctx, cancel := c.load.context()
-			// Without a session, again in the next round.
+			// On an error it tries again in the next round.
 			c.client, _ = c.load.dial(ctx)
 			cancel()
 			continue
@@ -95,11 +94,11 @@ func (c *contender) run() {
 	}
 }
 
-// turns are the operations of a contender: mostly counts and reads, now and then
-// the znode comes and goes.
+// turns are the operations of a contender: mostly sets and reads, sometimes a create or
+// delete of the znode.
 var turns = []zk.Op{zk.OpCreate, zk.OpGetData, zk.OpSetData, zk.OpGetData, zk.OpSetData, zk.OpSetData, zk.OpGetData, zk.OpSetData, zk.OpGetData, zk.OpDelete}
 
-// operate makes one operation and notes what came of it.
+// operate does one operation and records its result.
 func (c *contender) operate(n int) {
 	ctx, cancel := c.load.context()
 	defer cancel()
@@ -124,16 +123,16 @@ func (c *contender) operate(n int) {
 	case errors.As(err, &code) && refusals[code]:
 		op.Code = code
 	default:
-		return // it changed nothing, and the answer is not about the key
+		return // it changed nothing, and the answer says nothing about the key
 	}
 	c.load.contest.note(op)
 }
 
-// refusals are answers that tell something about the key.
+// refusals are answers that say something about the key.
 var refusals = map[zk.Code]bool{zk.ErrNoNode: true, zk.ErrNodeExists: true, zk.ErrBadVersion: true}
 
-// send asks a server. A read counts only if it went to the server that has
-// synced just before.
+// send sends an operation to a server. A read counts only if it went to the server that has
+// just synced.
 func (c *contender) send(ctx context.Context, op *check.Operation, path string, data []byte) (counts bool, err error) {
 	var stat zk.Stat
 	switch op.Op {

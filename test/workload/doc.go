@@ -1,9 +1,10 @@
 // Package workload is clients that write to an ensemble without pause, remember
 // what they were told, and check afterwards that the ensemble kept its promises.
 //
-// In goes a list of servers; out come figures (writes, gaps, sessions) and, from
-// Verify, every broken promise. The clients are those of package client; what a
-// program in another language was told is added with a Ledger.
+// It runs against a list of servers and returns figures (writes, gaps, sessions)
+// and, from Verify, every broken promise. The clients are those of package
+// client; the answers that a program in another language got are added with a
+// Ledger.
 //
 // What is checked:
 //

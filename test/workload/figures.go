@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Figures are what a load has seen so far.
+// Figures are the measurements of a load so far.
 type Figures struct {
 	Writes  int64         // acknowledged
 	Unknown int64         // sent and never answered
 	Lost    int64         // sessions that expired
 	Reads   int64         // after a sync
-	Stale   int64         // of these, those that were stale
+	Stale   int64         // stale ones among these reads
 	Gap     time.Duration // longest time between two acknowledgements of one writer
 	Pause   time.Duration // longest time between any two acknowledgements
 	Took    time.Duration
 }
 
-// Figures may be called at any time.
+// Figures returns the figures so far. It may be called at any time.
 func (l *Load) Figures() Figures {
 	f := Figures{Reads: l.reads.Load(), Stale: l.stale.Load(), Took: time.Since(l.started)}
 	var all []time.Time
@@ -35,8 +35,8 @@ func (l *Load) Figures() Figures {
 	return f
 }
 
-// GapSince is the longest time between two acknowledgements of one writer of
-// which the later came after t.
+// GapSince returns the longest time between two consecutive acknowledgements of one writer,
+// the later of which came after t.
 func (l *Load) GapSince(t time.Time) time.Duration {
 	var gap time.Duration
 	for _, w := range l.writers {

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A Ledger is what must be, and what may be, below one znode. It may be used
-// from many goroutines.
+// A Ledger records what must exist, and what may exist, below one znode. It is safe for
+// concurrent use.
 type Ledger struct {
 	mu     sync.Mutex
 	must   map[string]bool // acknowledged creates
@@ -20,12 +20,12 @@ type Ledger struct {
 	broken []string
 }
 
-// NewLedger is an empty ledger.
+// NewLedger returns an empty ledger.
 func NewLedger() *Ledger {
 	return &Ledger{must: map[string]bool{}, may: map[string]bool{}, zxids: map[zk.Zxid]string{}}
 }
 
-// Created notes an acknowledged create, and its zxid unless that is 0.
+// Created records an acknowledged create, and its zxid unless that is 0.
 func (l *Ledger) Created(path string, zxid zk.Zxid) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +34,7 @@ func (l *Ledger) Created(path string, zxid zk.Zxid) {
 	l.committed(zxid, "create "+path)
 }
 
-// Wrote notes another acknowledged write.
+// Wrote records another acknowledged write.
 func (l *Ledger) Wrote(path string, zxid zk.Zxid) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *Ledger) committed(zxid zk.Zxid, what string) {
 	l.zxids[zxid] = what
 }
 
-// Deleted notes an acknowledged delete.
+// Deleted records an acknowledged delete.
 func (l *Ledger) Deleted(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -59,7 +59,7 @@ func (l *Ledger) Deleted(path string) {
 	delete(l.may, path)
 }
 
-// Unknown notes a create or delete of which nobody knows whether it happened.
+// Unknown records a create or delete with an unknown outcome.
 func (l *Ledger) Unknown(path string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +67,7 @@ func (l *Ledger) Unknown(path string) {
 	l.may[path] = true
 }
 
-// Breach notes a broken promise that was seen on the way.
+// Breach records a broken promise that was seen during the load.
 func (l *Ledger) Breach(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,14 +78,14 @@ func (l *Ledger) breach(format string, args ...any) {
 	l.broken = append(l.broken, fmt.Sprintf(format, args...))
 }
 
-// Breaches are all that were noted.
+// Breaches returns all recorded breaches.
 func (l *Ledger) Breaches() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.broken)
 }
 
-// Zxids are the zxids of acknowledged writes and what was written.
+// Zxids returns the zxids of acknowledged writes with descriptions of the writes.
 func (l *Ledger) Zxids() map[zk.Zxid]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -96,7 +96,7 @@ func (l *Ledger) Zxids() map[zk.Zxid]string {
 	return m
 }
 
-// Check compares with the paths that a server shows below one of the parents.
+// Check compares the ledger with the paths that a server shows below one of the parents.
 func (l *Ledger) Check(server string, shown map[string]bool, below func(path string) bool) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *Ledger) Check(server string, shown map[string]bool, below func(path str
 	return breaches
 }
 
-// some are the first few of a list, in order.
+// some returns the first few entries of a sorted list.
 func some(list []string) string {
 	sort.Strings(list)
 	const most = 5

@@ -116,7 +116,7 @@ func TestAZxidThatFallsWithinASessionIsABreach(t *testing.T) {
 	w := &writer{load: l}
 	w.ack(5)
 	w.ack(6)
-	w.ack(0) // a delete tells none
+	w.ack(0) // the answer to a delete has no zxid
 	if got := l.Ledger.Breaches(); len(got) != 0 {
 		t.Errorf("breaches %q", got)
 	}

@@ -14,47 +14,47 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Root is the znode above all that a load makes.
+// Root is the znode above everything that a load creates.
 const Root = "/load"
 
-// Options say what load. Servers is required.
+// Options describe the load. Servers is required.
 type Options struct {
 	// Servers is the connect string of all clients.
 	Servers string
 
-	// Writers is how many clients write; default 3. Readers is how many read
-	// after a sync what the writers have written; default 0.
+	// Writers is the number of clients that write; default 3. Readers is the number of
+	// clients that read, after a sync, what the writers have written; default 0.
 	Writers, Readers int
 
-	// Contenders is how many clients work on the same keys; see Contended.
+	// Contenders is the number of clients that work on the same keys; see Contended.
 	Contenders int
 
-	// Pause is what a client waits after each operation; default none.
+	// Pause is the time that a client waits after each operation; default none.
 	Pause time.Duration
 
-	// Kept is how many of its newest znodes a writer leaves standing; it deletes
-	// the older ones. 0 is all.
+	// Kept is how many of its newest znodes a writer keeps; it deletes older ones. 0 keeps
+	// all.
 	Kept int
 
-	// SessionTimeout is asked for; default 10 s.
+	// SessionTimeout is the requested timeout; default 10 s.
 	SessionTimeout time.Duration
 
-	// ConnectTimeout bounds the attempt to reach one server; default 500 ms.
+	// ConnectTimeout limits the attempt to reach one server; default 500 ms.
 	ConnectTimeout time.Duration
 
-	// CallTimeout bounds one operation; default 30 s. What was sent and not
+	// CallTimeout limits one operation; default 30 s. An operation that was sent and not
 	// answered by then has an unknown outcome.
 	CallTimeout time.Duration
 
-	// StaleAllowed says that a read after a sync may be stale, as Apache's sync
-	// allows when the leader is partitioned: it is counted, and no breach.
+	// StaleAllowed permits a stale read after a sync, which Apache's sync allows when the
+	// leader is partitioned: it is counted, but is not a breach.
 	StaleAllowed bool
 
-	// Client has what all clients need beside times, such as a proof of who they are.
+	// Client contains everything besides times that all clients need, such as credentials.
 	Client client.Options
 
-	// Prefix is the znode below Root for this load; default "a". Loads at the
-	// same time need different ones.
+	// Prefix is the znode below Root for this load; default "a". Concurrent loads need
+	// different ones.
 	Prefix string
 }
 
@@ -77,7 +77,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A Load is clients at work.
+// A Load is a set of running clients.
 type Load struct {
 	Ledger *Ledger
 
@@ -93,11 +93,11 @@ type Load struct {
 	contest contest
 
 	mu      sync.Mutex
-	servers string // connect string of new sessions
+	servers string // for new sessions
 }
 
-// Start makes the znodes that the clients use and lets them work. The context
-// bounds the beginning only.
+// Start creates the znodes for the clients and starts the clients. The context limits only
+// the start.
 func Start(ctx context.Context, o Options) (*Load, error) {
 	o = o.withDefaults()
 	l := &Load{Ledger: NewLedger(), options: o, servers: o.Servers, stop: make(chan struct{})}
@@ -136,7 +136,7 @@ func (l *Load) abandon() {
 	}
 }
 
-// prepare makes the znodes that all clients need.
+// prepare creates the znodes that all clients need.
 func (l *Load) prepare(ctx context.Context) error {
 	c, err := l.dial(ctx)
 	if err != nil {
@@ -155,8 +155,8 @@ func (l *Load) prepare(ctx context.Context) error {
 	return nil
 }
 
-// Guest makes a znode below which a client that is not of this package writes,
-// and notes in the Ledger what it was told; it is checked with the rest.
+// Guest creates a znode below which a client that is not of this package writes. The caller
+// records the client's answers in the Ledger, which is checked with the rest.
 func (l *Load) Guest(ctx context.Context, name string) (string, error) {
 	c, err := l.dial(ctx)
 	if err != nil {
@@ -169,7 +169,7 @@ func (l *Load) Guest(ctx context.Context, name string) (string, error) {
 
 func (l *Load) path(rest string) string { return Root + "/" + l.options.Prefix + rest }
 
-// register is the znode that a writer counts in.
+// register returns the znode in which a writer counts.
 func (l *Load) register(id int) string { return l.path(fmt.Sprintf("/r%d", id)) }
 
 func (l *Load) dial(ctx context.Context) (*client.Client, error) {
@@ -179,8 +179,8 @@ func (l *Load) dial(ctx context.Context) (*client.Client, error) {
 	return client.Dial(ctx, l.list(), o)
 }
 
-// context bounds one operation. It does not end with the load: the outcome of
-// what was begun is to be known.
+// context returns a context for one operation. It does not end with the load, because the
+// outcome of every operation should be known.
 func (l *Load) context() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), l.options.CallTimeout)
 }
@@ -194,7 +194,7 @@ func (l *Load) stopped() bool {
 	}
 }
 
-// pause waits between operations; false if the load is to end.
+// pause waits between operations; it returns false if the load must end.
 func (l *Load) pause(d time.Duration) bool {
 	if d == 0 {
 		return !l.stopped()
@@ -209,7 +209,7 @@ func (l *Load) pause(d time.Duration) bool {
 	}
 }
 
-// Acknowledged is how many writes were acknowledged so far.
+// Acknowledged returns how many writes were acknowledged so far.
 func (l *Load) Acknowledged() int64 {
 	var sum int64
 	for _, w := range l.writers {
@@ -218,7 +218,7 @@ func (l *Load) Acknowledged() int64 {
 	return sum
 }
 
-// Await waits until so many more writes were acknowledged.
+// Await waits until this many more writes were acknowledged.
 func (l *Load) Await(ctx context.Context, writes int64) error {
 	goal := l.Acknowledged() + writes
 	poll := time.NewTicker(5 * time.Millisecond)
@@ -267,7 +267,7 @@ func (l *Load) Avoid(ctx context.Context, addr string) error {
 	defer poll.Stop()
 	for _, w := range l.writers {
 		c := w.session()
-		// A client may by chance move when its list grows: then again.
+		// When its list grows, a client may happen to move back: then try again.
 		for c.Server() == addr || c.State() != client.Connected {
 			if err := c.SetServers(others); err != nil {
 				return fmt.Errorf("workload: avoid %s: %w", addr, err)
@@ -287,8 +287,8 @@ func (l *Load) Avoid(ctx context.Context, addr string) error {
 	return nil
 }
 
-// Finish lets the clients end their operations and stop writing. Their sessions
-// stay open until Close: Verify looks at what belongs to them.
+// Finish lets the clients complete their operations and stop. Their sessions stay open
+// until Close, because Verify checks their ephemerals.
 func (l *Load) Finish() {
 	l.once.Do(func() { close(l.stop) })
 	l.running.Wait()

@@ -7,18 +7,18 @@ import (
 	"github.com/conclave-project/conclave/client"
 )
 
-// A reader looks, after a sync, at what the writers count.
+// A reader reads the writers' registers after a sync.
 type reader struct {
 	load   *Load
 	id     int
 	client *client.Client
-	seen   map[int]int64 // count by writer, in this session
+	seen   map[int]int64 // last count seen in this session, by writer
 
 	mu     sync.Mutex
-	public *client.Client // client, for others to see
+	public *client.Client // the same as client, for other goroutines
 }
 
-// session is the present client, nil if there is none.
+// session returns the current client, nil if there is none.
 func (r *reader) session() *client.Client {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +42,7 @@ func (r *reader) run() {
 		}
 		if r.client == nil {
 			ctx, cancel := r.load.context()
-			if c, err := r.load.dial(ctx); err == nil { // else again in the next round
+			if c, err := r.load.dial(ctx); err == nil { // otherwise try again in the next round
 				r.use(c)
 			}
 			cancel()
@@ -55,7 +55,7 @@ func (r *reader) run() {
 	}
 }
 
-// read compares one register with what was acknowledged before the sync.
+// read compares one register with the count that was acknowledged before the sync.
 func (r *reader) read(writer int) {
 	ctx, cancel := r.load.context()
 	defer cancel()
@@ -77,15 +77,15 @@ func (r *reader) read(writer int) {
 	r.saw(writer, sight{count: count, before: before, server: server, same: server == r.client.Server()})
 }
 
-// A sight is what one read after a sync has shown.
+// A sight is the result of one read after a sync.
 type sight struct {
-	count, before int64  // shown; acknowledged before the sync was asked for
-	server        string // that has synced
-	same          bool   // the read went there too
+	count, before int64  // the count shown, and the one acknowledged before the sync was sent
+	server        string // the server that has synced
+	same          bool   // the same server answered the read
 }
 
-// saw holds a read to workload-K3 and workload-K4. A read that may have gone to another server
-// than its sync is promised nothing but the order of the session.
+// saw checks a read against workload-K3 and workload-K4. For a read that may have gone to a
+// different server than its sync, only the order of the session is promised.
 func (r *reader) saw(writer int, s sight) {
 	path := r.load.register(writer)
 	if s.count < s.before && s.same {

@@ -17,14 +17,14 @@ type Znode struct {
 	Stat zk.Stat
 }
 
-// A Tree is znodes by path.
+// A Tree contains znodes by path.
 type Tree map[string]Znode
 
-// treeTimeout bounds the reading of one server.
+// treeTimeout limits the reading from one server.
 const treeTimeout = time.Minute
 
-// Trees reads the tree below top from each server, after a sync on each. Nobody
-// should write meanwhile; the sessions that read do not show below top.
+// Trees reads the tree below top from each server, after a sync on each. No client should
+// write meanwhile. The reading sessions leave no trace below top.
 func Trees(ctx context.Context, addrs []string, top string, o client.Options) (map[string]Tree, error) {
 	trees := map[string]Tree{}
 	for _, addr := range addrs {
@@ -53,10 +53,10 @@ func readTree(ctx context.Context, addr, top string, o client.Options) (Tree, er
 	return t, t.read(ctx, c, top)
 }
 
-// readAhead is how many requests are on their way while a tree is read.
+// readAhead is how many requests are in flight while a tree is read.
 const readAhead = 512
 
-// read adds a znode and all below it, level by level.
+// read adds a znode and everything below it, level by level.
 func (t Tree) read(ctx context.Context, c *client.Client, top string) error {
 	for level := []string{top}; len(level) > 0; {
 		var next []string
@@ -74,7 +74,7 @@ func (t Tree) read(ctx context.Context, c *client.Client, top string) error {
 	return nil
 }
 
-// readSome reads some znodes at once and returns the paths below them.
+// readSome reads some znodes concurrently and returns the paths of their children.
 func (t Tree) readSome(ctx context.Context, c *client.Client, paths []string) ([]string, error) {
 	data, err := submit(ctx, c, zk.OpGetData, paths)
 	if err != nil {
@@ -84,7 +84,7 @@ func (t Tree) readSome(ctx context.Context, c *client.Client, paths []string) ([
 	for i, path := range paths {
 		r, err := data[i].Wait(ctx)
 		if errors.Is(err, zk.ErrNoNode) {
-			continue // an ephemeral that has just gone
+			continue // an ephemeral that was just deleted
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -124,7 +124,7 @@ func submit(ctx context.Context, c *client.Client, op zk.Op, paths []string) ([]
 	return futures, nil
 }
 
-// Differences tells where two servers' trees differ, stats included.
+// Differences describes where two servers' trees differ, stats included.
 func Differences(oneName, otherName string, one, other Tree) []string {
 	var differ []string
 	for path, z := range one {

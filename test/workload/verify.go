@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Verify compares each server with what the clients were told, and the servers
-// with each other. It returns every breach, those seen on the way included. The
-// clients must have been told to Finish.
+// Verify compares each server with the clients' answers, and the servers with each other.
+// It returns all breaches, including those seen during the load. Finish must have been
+// called.
 func (l *Load) Verify(ctx context.Context, addrs []string) ([]string, error) {
 	if err := l.awaitExpiry(ctx, addrs[0]); err != nil {
 		return nil, err
@@ -29,9 +29,9 @@ func (l *Load) Verify(ctx context.Context, addrs []string) ([]string, error) {
 	return breaches, nil
 }
 
-// awaitExpiry waits until the ephemerals of lost sessions are gone, at most for
-// twice the sessions' timeout: a client that reaches nobody takes its session
-// for lost before the servers do.
+// awaitExpiry waits until the ephemerals of lost sessions are gone, at most for twice the
+// session timeout: a client that reaches no server considers its session lost before the
+// servers do.
 func (l *Load) awaitExpiry(ctx context.Context, addr string) error {
 	within, cancel := context.WithTimeout(ctx, 2*l.options.SessionTimeout)
 	defer cancel()
@@ -52,12 +52,12 @@ func (l *Load) awaitExpiry(ctx context.Context, addr string) error {
 		select {
 		case <-poll.C:
 		case <-within.Done():
-			return ctx.Err() // Verify says which are there
+			return ctx.Err() // Verify reports the remaining ones
 		}
 	}
 }
 
-// ghosts are the ephemerals in a tree whose session is lost.
+// ghosts returns the ephemerals in a tree whose session is lost.
 func (w *writer) ghosts(tree Tree) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -70,7 +70,7 @@ func (w *writer) ghosts(tree Tree) []string {
 	return ghosts
 }
 
-// check compares one server's tree with what the writers were told.
+// check compares one server's tree with the writers' answers.
 func (l *Load) check(addr string, tree Tree) []string {
 	shown := map[string]bool{}
 	for path := range tree {
@@ -90,7 +90,7 @@ func (w *writer) checkRegister(addr string, tree Tree) []string {
 	path := w.load.register(w.id)
 	z, ok := tree[path]
 	count, err := strconv.ParseInt(string(z.Data), 10, 64)
-	// One count of unknown outcome may stand above the last one known.
+	// A set of unknown outcome may have incremented the last known count.
 	if ok && err == nil && (count == w.count || count == w.count+1) && int64(z.Stat.Version) == count {
 		return nil
 	}

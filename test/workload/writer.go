@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A writer creates znodes, one after the other, counts in a register, deletes
-// what is too old, and has an ephemeral znode for each of its sessions.
+// A writer creates znodes one after the other, counts in a register, deletes old znodes,
+// and has an ephemeral znode for each of its sessions.
 type writer struct {
 	load   *Load
 	id     int
@@ -22,19 +22,19 @@ type writer struct {
 
 	acknowledged, unknown, lost atomic.Int64
 
-	counted atomic.Int64 // last count that was acknowledged: see reader
+	counted atomic.Int64 // last acknowledged count: see reader
 
 	mu       sync.Mutex
-	times    []time.Time         // of every acknowledgement
-	sessions map[string]znodeEnd // by ephemeral znode
+	times    []time.Time         // times of all acknowledgements
+	sessions map[string]znodeEnd // by path of the ephemeral
 
-	created []string // paths that stand, oldest first
+	created []string // paths of existing znodes, oldest first
 	count   int64    // in the register, as far as known
 	version int32    // of the register, as far as known
-	newest  zk.Zxid  // of an acknowledged write of this session
+	newest  zk.Zxid  // newest zxid of an acknowledged write in this session
 }
 
-// A znodeEnd is what becomes of an ephemeral znode.
+// A znodeEnd is the expected state of an ephemeral znode.
 type znodeEnd int
 
 const (
@@ -43,14 +43,14 @@ const (
 	doubtful
 )
 
-// session is the present client; the writer itself replaces it.
+// session returns the current client; only the writer itself replaces it.
 func (w *writer) session() *client.Client {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.client
 }
 
-// open begins a session and marks it by an ephemeral znode.
+// open begins a session and creates its ephemeral.
 func (w *writer) open(ctx context.Context) error {
 	c, err := w.load.dial(ctx)
 	if err != nil {
@@ -96,7 +96,7 @@ func (w *writer) run() {
 	}
 }
 
-// reopen replaces a session that was lost; false if the load ends first.
+// reopen replaces a lost session; it returns false if the load ends first.
 func (w *writer) reopen() bool {
 	w.lost.Add(1)
 	w.mu.Lock()
@@ -158,8 +158,8 @@ func (w *writer) delete() error {
 	return err
 }
 
-// set counts one further. Each count names the version it rests on, so that no
-// late request of a former session can come in between.
+// set increments the count. Each set names the version that it is based on, so a late
+// request of an earlier session cannot take effect in between.
 func (w *writer) set() error {
 	ctx, cancel := w.load.context()
 	defer cancel()
@@ -183,8 +183,8 @@ func (w *writer) set() error {
 	return err
 }
 
-// learn finds out what the register holds, after a count of unknown outcome. It
-// can only be further by what was not answered.
+// learn reads the register after a set of unknown outcome. The register can be ahead only
+// by this set.
 func (w *writer) learn(ctx context.Context) error {
 	if err := w.client.Sync(ctx, w.load.register(w.id)); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (w *writer) learn(ctx context.Context) error {
 	return nil
 }
 
-// ack notes an acknowledgement.
+// ack records an acknowledgement.
 func (w *writer) ack(zxid zk.Zxid) {
 	if zxid != 0 && zxid <= w.newest {
 		w.load.Ledger.Breach("writer %d was given %v after %v in one session", w.id, zxid, w.newest)

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// ran is what a run of a shell has left.
+// ran is the result of a run of a shell.
 type ran struct {
 	answers    []string // in order, without empty lines
 	empty      int      // lines among the answers
@@ -24,7 +24,7 @@ type ran struct {
 	code       int
 }
 
-// What is another at each run.
+// Parts of the output that differ at each run.
 var varying = []struct {
 	what *regexp.Regexp
 	by   string
@@ -35,18 +35,18 @@ var varying = []struct {
 	{regexp.MustCompile(`zxid: \d+`), "zxid: N"},
 }
 
-// asks are the prompts of zkCli.sh, and what it says at its start: conclave sh says that to a
-// person alone.
+// asks are zkCli.sh's prompts and its messages at the start: conclave sh prints those only
+// for a person.
 var asks = regexp.MustCompile(`\[zk: [^ ]+ \d+\] |Connecting to [^ ]+\n|Welcome to ZooKeeper!\n|JLine support is \w+\n`)
 
-// states are events of a session, which conclave sh says to a person alone.
+// states are events of a session, which conclave sh prints only for a person.
 var states = regexp.MustCompile(`^WatchedEvent state:\w+ type:None path:null zxid: -1$`)
 
-// An event is an empty line, a heading, an empty line and the event itself.
+// zkCli.sh prints an event as an empty line, a heading, an empty line and the event itself.
 const heading, eventPrefix, emptyOfEvent = "WATCHER::", "WatchedEvent ", 2
 
-// read tells events from answers by the line: two threads of zkCli.sh print, each line as a
-// whole, so that an answer may stand within an event.
+// read separates events and answers by line: two threads of zkCli.sh print, each in whole
+// lines, so an answer may be in the middle of an event.
 func (r *ran) read(text string) {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
@@ -64,7 +64,7 @@ func (r *ran) read(text string) {
 	}
 }
 
-// run runs a shell with lines as its input.
+// run runs a shell with the given input lines.
 func run(t *testing.T, args []string, input string) ran {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), args[0], args[1:]...)
@@ -87,14 +87,14 @@ func run(t *testing.T, args []string, input string) ran {
 	return r
 }
 
-// A difference is a line, or some, that zkCli.sh prints in another way, and why.
+// A difference is one or several lines that zkCli.sh prints differently, and the reason.
 type difference struct {
 	why  string
-	java string // an expression for lines of zkCli.sh
-	ours string // what conclave sh prints in their place
+	java string // regular expression for lines of zkCli.sh
+	ours string // what conclave sh prints instead
 }
 
-// differences are all that are known.
+// differences are all known differences.
 var differences = []difference{
 	{"the usage of all commands is no help for one of which the name is wrong",
 		`(?m)^ZooKeeper -server host:port -client-configuration properties-file cmd args\n(\t.*\n)+Command not found: Command not found (.*)`, "Command not found: $2"},
@@ -117,7 +117,7 @@ var differences = []difference{
 
 const notConnected = "Not connected"
 
-// ourUsage are lines below a usage line, which zkCli.sh has for two commands alone.
+// ourUsage matches lines below a usage line, which zkCli.sh has only for two commands.
 var ourUsage = regexp.MustCompile(`(?m)^ +-\w.*\n?`)
 
 // TestASessionOfZKCli: its script runs unchanged, and the answers are the same.
@@ -130,7 +130,7 @@ func TestASessionOfZKCli(t *testing.T) {
 	if java.code != ours.code {
 		t.Errorf("zkCli.sh ends with %d, conclave sh with %d", java.code, ours.code)
 	}
-	// Without a session, zkCli.sh answers where conclave sh says that it has failed.
+	// Without a session, zkCli.sh prints an answer where conclave sh reports a failure.
 	if !slices.Contains(java.answers, notConnected) || !slices.Contains(ours.complaints, notConnected) {
 		t.Errorf("%q is not in %q, or not in %q", notConnected, java.answers, ours.complaints)
 	}
@@ -155,7 +155,7 @@ func TestASessionOfZKCli(t *testing.T) {
 	compare(t, "complaints", strings.Split(plain(text), "\n"), strings.Split(plain(strings.Join(ours.complaints, "\n")), "\n"))
 }
 
-// plain is a text without the explanations of options and empty lines.
+// plain returns a text without the explanations of options and without empty lines.
 func plain(text string) string {
 	text = ourUsage.ReplaceAllString(text, "")
 	for strings.Contains(text, "\n\n") {
@@ -185,7 +185,7 @@ func compare(t *testing.T, what string, java, ours []string) {
 	}
 }
 
-// both runs lines by zkCli.sh and by conclave sh, each on a new server.
+// both runs lines with zkCli.sh and with conclave sh, each on a new server.
 func both(t *testing.T, input string, args ...string) (java, ours ran) {
 	t.Helper()
 	binary, err := servers.Binary(t.Context())

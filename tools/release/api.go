@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// apidiff compares what two trees export, with the rules of Go's compatibility
+// apidiff compares the exported API of two trees, by the rules of Go's compatibility
 // promise.
 const apidiff = "bin/apidiff" // make builds it
 
-// promised are the packages of the root module whose API does not break within a
-// version that promises it (docs/stability.md). Of the other modules all are.
+// promised are the packages of the root module whose API does not break within a version
+// that promises it (docs/stability.md). In the other modules, all packages are promised.
 var promised = []string{"client", "conclavetest", "election", "zk"}
 
-// unpromised are packages below those.
+// unpromised are packages below the promised ones that are not promised.
 var unpromised = []string{"election/electiontest"}
 
-// changes of the promised API.
+// changes are changes of the promised API.
 type changes struct{ breaking, compatible []string }
 
 // apiSince returns how the API differs from an earlier version.
@@ -37,7 +37,7 @@ func (w *workspace) apiSince(earlier string) (changes, error) {
 	if _, err := output(".", "git", "worktree", "add", "--detach", old, earlier); err != nil {
 		return all, err
 	}
-	defer func() { _, _ = output(".", "git", "worktree", "remove", "--force", old) }() // in a temporary folder
+	defer func() { _, _ = output(".", "git", "worktree", "remove", "--force", old) }() // it is in a temporary directory
 	export := filepath.Join(scratch, "export")
 	for _, m := range w.modules {
 		if _, err := os.Stat(filepath.Join(old, m.dir, "go.mod")); err != nil {
@@ -56,7 +56,7 @@ func (w *workspace) apiSince(earlier string) (changes, error) {
 	return all, nil
 }
 
-// add takes the lines of a report that are about promised packages.
+// add adds the lines of a report that concern promised packages.
 func (c *changes) add(m module, report string) {
 	to := &c.breaking
 	for line := range strings.Lines(report) {
@@ -78,8 +78,8 @@ func (c *changes) add(m module, report string) {
 	}
 }
 
-// isPromised reports whether a line such as "client/recipes.Lock: removed" is
-// about a package of the promise.
+// isPromised reports whether a line such as "client/recipes.Lock: removed" concerns a
+// promised package.
 func isPromised(change string) bool {
 	within := func(dir string) bool {
 		return strings.HasPrefix(change, dir+".") || strings.HasPrefix(change, dir+"/") || strings.HasPrefix(change, dir+":")
@@ -97,7 +97,7 @@ func isPromised(change string) bool {
 	return false
 }
 
-// markdown is the changes as a part of CHANGELOG.md.
+// markdown returns the changes as a section of CHANGELOG.md.
 func (c changes) markdown() string {
 	var b strings.Builder
 	for _, part := range []struct {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// entry is a file of an archive, or a directory: its name ends in a slash then.
+// entry is a file of an archive, or a directory if its name ends in a slash.
 type entry struct {
 	name string
 	mode int64
@@ -21,8 +21,8 @@ type entry struct {
 	body []byte
 }
 
-// tarOf makes an archive of files: the same files have the same bytes. The files are in the
-// order of their names, but for those that stand in front by themselves.
+// tarOf makes an archive of files; the same files yield the same bytes. The files are
+// sorted by name, except for the ones that must come first.
 func tarOf(entries []entry, at time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -42,7 +42,7 @@ func tarOf(entries []entry, at time.Time) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// packed is what gzip makes of it, without a name and a date, at one of its levels.
+// packed compresses content with gzip, without name and date, at the given level.
 func packed(content []byte, level int) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, level)
@@ -54,7 +54,7 @@ func packed(content []byte, level int) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// filesBelow returns the files of a folder, below a folder of the archive.
+// filesBelow returns the files of a directory, for a directory of the archive.
 func filesBelow(dir, prefix string, mode func(name string) int64) ([]entry, error) {
 	var entries []entry
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

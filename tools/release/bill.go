@@ -37,8 +37,8 @@ type hash struct {
 	Content   string `json:"content"`
 }
 
-// billOf reads from a program what the Go tool has noted in it. There is no date
-// and no serial number: the same program has the same bill.
+// billOf reads what the Go tool has recorded in a program. There is no date and no serial
+// number, so the same program has the same bill.
 func billOf(path, version string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -59,8 +59,8 @@ func billOf(path, version string) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// componentOf describes a module: one of the workspace has the version that is
-// released, and no sum.
+// componentOf describes a module: a module of the workspace has the released version and no
+// sum.
 func componentOf(m *debug.Module, released string) (component, error) {
 	if m.Replace != nil || m.Version == "(devel)" || m.Sum == "" {
 		return component{Type: "library", Name: m.Path, Version: released, URL: packageURL(m.Path, released)}, nil

@@ -21,11 +21,11 @@ type target struct{ system, machine string }
 
 var targets = []target{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}, {"windows", "amd64"}}
 
-// commands are the programs, by the folder of their source.
+// commands are the programs, with the directories of their sources.
 var commands = map[string]string{"conclave": "cmd/conclave", "conclave-stores": "cmd/conclave/conclave-stores"}
 
-// programs returns which files a target has, and the source of each. On Windows
-// no process can become another: its conclave has all stores by itself.
+// programs returns the files of a target, and the source of each. On Windows a process
+// cannot execute another program in its place, so conclave itself contains all stores.
 func (t target) programs() map[string]string {
 	if t.system == "windows" {
 		return map[string]string{"conclave.exe": commands["conclave-stores"]}
@@ -33,7 +33,7 @@ func (t target) programs() map[string]string {
 	return commands
 }
 
-// choose returns the targets that are named, all if none is.
+// choose returns the named targets, or all if none is named.
 func choose(names []string) ([]target, error) {
 	if len(names) == 0 {
 		return targets, nil
@@ -49,10 +49,10 @@ func choose(names []string) ([]target, error) {
 	return chosen, nil
 }
 
-// dist builds the programs of a version into an empty directory: a folder for
-// each target, with a bill of materials beside each program, and SHA256SUMS of
-// all. Everything is built twice, from two clones and the second time with an
-// empty build cache; what differs fails it.
+// dist builds the programs of a version into an empty directory: a directory for each
+// target, with a bill of materials beside each program, and SHA256SUMS for everything.
+// Everything is built twice, from two clones, the second time with an empty build cache. A
+// difference is an error.
 func dist(version, dir string, names []string) error {
 	chosen, err := choose(names)
 	if err != nil {
@@ -86,7 +86,7 @@ func dist(version, dir string, names []string) error {
 	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(strings.Join(sums, "")), 0o644)
 }
 
-// checkTagged: what is built must be what the version says, and nothing else.
+// checkTagged ensures that exactly the tagged commit is built.
 func checkTagged(version string) error {
 	tags, err := output(".", "git", "tag", "--points-at", "HEAD")
 	if err != nil {
@@ -104,7 +104,7 @@ func checkTagged(version string) error {
 	return nil
 }
 
-// build makes the files of a target and returns their lines in SHA256SUMS.
+// build makes the files of a target and returns their lines for SHA256SUMS.
 func (t target) build(version, dir, scratch string) ([]string, error) {
 	folder := fmt.Sprintf("conclave-%s-%s-%s", strings.TrimPrefix(version, "v"), t.system, t.machine)
 	var sums []string
@@ -135,8 +135,8 @@ func (t target) build(version, dir, scratch string) ([]string, error) {
 	return sums, nil
 }
 
-// compile builds a program from a clone of its own, in a folder that no other
-// build had, and returns its bytes.
+// compile builds a program from a new clone, in a directory that no other build used, and
+// returns its bytes.
 func (t target) compile(version, source, to string, more ...string) ([]byte, error) {
 	to, err := filepath.Abs(to)
 	if err != nil {
@@ -161,7 +161,8 @@ func (t target) compile(version, source, to string, more ...string) ([]byte, err
 	return os.ReadFile(to)
 }
 
-// carryLaboratory puts the laboratory's machines where the program takes them along (package labsite).
+// carryLaboratory puts the laboratory's machines where the program embeds them (package
+// labsite).
 func carryLaboratory(tree string) error {
 	site := filepath.Join(tree, "cmd", "conclave", "internal", "labsite")
 	built := filepath.Join(site, "built")
@@ -193,8 +194,8 @@ func carryLaboratory(tree string) error {
 		os.WriteFile(filepath.Join(built, "wasm_exec.js"), loader, 0o644))
 }
 
-// carryDocs puts the documentation where the program takes it along (package docsite). The archive has no
-// times: the same pages are the same bytes.
+// carryDocs puts the documentation where the program embeds it (package docsite). The
+// archive has no times, so the same pages yield the same bytes.
 func carryDocs(tree, version string) error {
 	scratch, err := os.MkdirTemp("", "docs-")
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestReleasedProgramCarriesTheLaboratory, and the documentation, so that it needs neither the go command nor sources.
+// TestReleasedProgramCarriesTheLaboratory, and the documentation, so it needs neither the
+// go command nor sources.
 func TestReleasedProgramCarriesTheLaboratory(t *testing.T) {
 	tree := filepath.Join(t.TempDir(), "tree")
 	must(t, nil, "../..", "git", "clone", "--quiet", "--shared", ".", tree)

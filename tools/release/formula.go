@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// formula is Homebrew's, for the archives with these sums.
+// formula returns Homebrew's formula for the archives with these sums.
 func formula(bare string, sums map[string]string) (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, `# Made by tools/release for v%[1]s.

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// user is who the image's programs run as: nobody that a host has.
+// user is the user id of the image's programs, which no host uses.
 const user = 65532
 
 // Types of the OCI image format.
@@ -22,7 +22,7 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// descriptor names a blob.
+// descriptor refers to a blob.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -36,7 +36,7 @@ type platform struct {
 	OS           string `json:"os"`
 }
 
-// imageConfig says what a container of the image runs.
+// imageConfig is what a container of the image runs.
 type imageConfig struct {
 	Created time.Time `json:"created"`
 	platform
@@ -69,7 +69,7 @@ type manifest struct {
 	Annotations   map[string]string `json:"annotations,omitempty"`
 }
 
-// image is an OCI image layout as it grows: its blobs by their paths.
+// image is an OCI image layout under construction: its blobs by path.
 type image struct {
 	blobs []entry
 	seen  map[string]bool
@@ -80,7 +80,7 @@ func digest(content []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// add keeps a blob and returns its name.
+// add stores a blob and returns its descriptor.
 func (i *image) add(kind string, content []byte) descriptor {
 	name := "blobs/sha256/" + digest(content)[len("sha256:"):]
 	if !i.seen[name] {
@@ -94,7 +94,8 @@ func (i *image) addJSON(kind string, value any) (descriptor, error) {
 	return i.add(kind, text), err
 }
 
-// annotations are those of the OCI image format, and the image's labels.
+// annotations returns the annotations of the OCI image format, which are also the image's
+// labels.
 func annotations(version, revision string, at time.Time) map[string]string {
 	const about = "org.opencontainers.image."
 	return map[string]string{
@@ -109,7 +110,8 @@ func annotations(version, revision string, at time.Time) map[string]string {
 	}
 }
 
-// rootFiles is the image's root: programs, authorities, names of users, no shell.
+// rootFiles returns the image's root directory: programs, authorities, names of users, no
+// shell.
 func rootFiles(programs map[string][]byte, authorities, license []byte) []entry {
 	const accounts = "root:x:0:0:root:/:/sbin/nologin\nconclave:x:65532:65532:conclave:/data:/sbin/nologin\n"
 	return []entry{
@@ -132,7 +134,7 @@ func rootFiles(programs map[string][]byte, authorities, license []byte) []entry 
 	}
 }
 
-// addMachine adds the image for one machine, whose one layer is an archive of these names, and
+// addMachine adds the image for one machine, with the archive as its single layer, and
 // returns its manifest.
 func (i *image) addMachine(machine, unpackedDigest string, layer []byte, labels map[string]string, at time.Time) (descriptor, *manifest, error) {
 	c := imageConfig{Created: at, platform: platform{machine, "linux"}}
@@ -157,11 +159,11 @@ func (i *image) addMachine(machine, unpackedDigest string, layer []byte, labels 
 	return d, m, err
 }
 
-// layout is the files of an OCI image layout with these manifests, and what docker load reads
-// in front of it, if there is one image.
+// layout returns the files of an OCI image layout with these manifests. If there is one
+// image, the files that docker load reads come first.
 func (i *image) layout(version string, one *manifest, manifests ...descriptor) ([]entry, error) {
 	index := manifest{SchemaVersion: 2, MediaType: typeIndex, Manifests: manifests}
-	if one == nil { // several machines: an index of their own, under one name
+	if one == nil { // several machines: an index of their own under one name
 		d, err := i.addJSON(typeIndex, index)
 		if err != nil {
 			return nil, err

@@ -1,5 +1,5 @@
-// Command release makes a version of all modules of this tree, in step, and
-// what people download of it.
+// Command release makes a version of all modules of this tree, in step, and the files for
+// download.
 //
 //	release prepare v0.2.0     checks the API against the last version, sets the
 //	                           requirements of the modules on each other, closes
@@ -7,13 +7,14 @@
 //	release api                prints how the API differs from the last version
 //	release tidy               go mod tidy in every module
 //	release dist v0.2.0 DIR [SYSTEM/MACHINE...]
-//	                           the programs for every system, or for those, with
+//	                           the programs for every system, or for the given ones, with
 //	                           sums and bills of materials, built twice and compared
 //	release packages v0.2.0 DIST DIR
-//	                           of those programs, built first where DIST has none: archives,
-//	                           .deb and .rpm, an image, the Helm chart, a formula, sums
+//	                           packages of these programs, which are built first if DIST does
+//	                           not exist: archives, .deb and .rpm, an image, the Helm chart,
+//	                           a formula, sums
 //
-// It pushes nothing. It runs in the top folder of the tree.
+// It pushes nothing. It must run in the top directory of the tree.
 package main
 
 import (

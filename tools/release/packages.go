@@ -14,22 +14,22 @@ import (
 	"time"
 )
 
-// nfpm makes packages of Debian's and Red Hat's kind; it is a tool and no requirement.
+// nfpm makes packages for Debian and Red Hat; it is a tool, not a requirement.
 const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.48.0"
 
-// packing is one making of packages.
+// packing is the state of making packages.
 type packing struct {
 	version, bare string // v0.2.0 and 0.2.0
-	dist, out     string // where the programs are, and where packages go
+	dist, out     string // where the programs are, and where packages are written
 	revision      string
-	at            time.Time // of the commit: the date of everything
+	at            time.Time // of the commit; it is the date of everything
 	sums          map[string]string
 }
 
-// packages makes of the programs in dist what people install, into an empty directory:
-// archives, packages for Debian and Red Hat, an image for containers, the Helm chart, a formula
-// for Homebrew, and SHA256SUMS of all. Where dist is not there, the programs are built first. The
-// same programs make the same bytes.
+// packages makes, from the programs in distDir, what people install, in an empty directory:
+// archives, packages for Debian and Red Hat, a container image, the Helm chart, a formula
+// for Homebrew, and SHA256SUMS for everything. If distDir does not exist, the programs are
+// built first. The same programs yield the same bytes.
 func packages(version, distDir, out string) error {
 	if _, err := os.Stat(filepath.Join(distDir, "SHA256SUMS")); err != nil {
 		if err := dist(version, distDir, nil); err != nil {
@@ -86,7 +86,7 @@ func newPacking(version, distDir, out string) (*packing, error) {
 		at: at.UTC(), sums: map[string]string{}}, errors.Join(err1, err2, err3)
 }
 
-// folder is where the programs for a target are.
+// folder returns the directory with the programs for a target.
 func (p *packing) folder(t target) string { return filepath.Join(p.dist, folderName(p.bare, t)) }
 
 func folderName(bare string, t target) string {
@@ -95,7 +95,7 @@ func folderName(bare string, t target) string {
 
 func archiveName(bare string, t target) string { return folderName(bare, t) + ".tar.gz" }
 
-// targets are those that dist has programs for.
+// targets returns the targets for which dist has programs.
 func (p *packing) targets() (present []target, err error) {
 	for _, t := range targets {
 		if _, err := os.Stat(p.folder(t)); err == nil {
@@ -108,14 +108,14 @@ func (p *packing) targets() (present []target, err error) {
 	return present, nil
 }
 
-// write writes a file and notes its sum.
+// write writes a file and records its sum.
 func (p *packing) write(name string, content []byte) error {
 	p.sums[name] = strings.TrimPrefix(digest(content), "sha256:")
 	fmt.Printf("%9d bytes  %s\n", len(content), name)
 	return os.WriteFile(filepath.Join(p.out, name), content, 0o644)
 }
 
-// makeArchive packs the folder of a target.
+// makeArchive packs the directory of a target.
 func (p *packing) makeArchive(t target) error {
 	files, err := filesBelow(p.folder(t), folderName(p.bare, t)+"/", func(name string) int64 {
 		if strings.HasSuffix(name, ".json") {
@@ -146,7 +146,8 @@ func (p *packing) writeArchive(name string, files []entry) error {
 	return p.write(name, content)
 }
 
-// makeChart packs the chart as helm package does, with this version, and the manifests it makes.
+// makeChart packs the chart as helm package does, with this version, and renders its
+// manifests.
 func (p *packing) makeChart() error {
 	files, err := filesBelow(filepath.Join("deploy", "chart", "conclave"), "conclave/", func(string) int64 { return 0o644 })
 	if err != nil {
@@ -167,7 +168,7 @@ func (p *packing) makeChart() error {
 	return p.write("conclave-"+p.bare+"-kubernetes.yaml", bytes.ReplaceAll(manifests, []byte("0.0.0-tree"), []byte(p.bare)))
 }
 
-// makeFormula writes Homebrew's file where all archives are there that it names.
+// makeFormula writes Homebrew's formula if all archives that it names exist.
 func (p *packing) makeFormula() error {
 	for _, t := range targets {
 		if t.system != "windows" && p.sums[archiveName(p.bare, t)] == "" {
@@ -190,7 +191,7 @@ func (p *packing) writeSums() error {
 	return os.WriteFile(filepath.Join(p.out, "SHA256SUMS"), []byte(sums.String()), 0o644)
 }
 
-// makeSystemPackages has nfpm make a .deb and a .rpm for each machine.
+// makeSystemPackages has nfpm make a .deb and an .rpm for each machine.
 func (p *packing) makeSystemPackages(machines []string) error {
 	scratch, err := os.MkdirTemp("", "packages-")
 	if err != nil {
@@ -231,10 +232,10 @@ func (p *packing) makeSystemPackages(machines []string) error {
 	return nil
 }
 
-// generate writes what packages hold beside the programs: man pages, completions, changes.
+// generate writes the other files of packages: man pages, completions, changes.
 func (p *packing) generate(dir string) error {
 	program := filepath.Join(p.folder(target{runtime.GOOS, runtime.GOARCH}), "conclave")
-	if _, err := os.Stat(program); err != nil { // for other machines alone: one of this one
+	if _, err := os.Stat(program); err != nil { // only other machines were built: use a program for this one
 		program = filepath.Join(dir, "conclave")
 		if _, err := output(".", "go", "build", "-o", program, "./"+commands["conclave"]); err != nil {
 			return err

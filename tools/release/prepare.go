@@ -26,7 +26,7 @@ func (w *workspace) prepare(version string) error {
 	}
 	var api changes
 	if last != "" {
-		earlier, _ := parseVersion(last) // as lastVersion did
+		earlier, _ := parseVersion(last) // lastVersion has parsed it already
 		if n.compare(earlier) <= 0 {
 			return fmt.Errorf("%s is tagged: %s is not higher", last, version)
 		}
@@ -51,7 +51,7 @@ const changelog = "CHANGELOG.md"
 // unreleased is the heading below which changes are noted.
 const unreleased = "## Not released yet\n"
 
-// closeSection gives what was noted since the last version its heading.
+// closeSection gives the changes since the last version their heading.
 func closeSection(version string, api changes) error {
 	text, err := os.ReadFile(changelog)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// tree is a small one of two modules, in which the second requires the first.
+// tree is a small tree of two modules; the second requires the first.
 var tree = map[string]string{
 	".gitignore":       "/bin\n",
 	"go.work":          "go 1.26.0\n\nuse (\n\t.\n\t./nested\n)\n\nreplace example.com/m v0.0.0 => ./\n",
@@ -22,9 +22,9 @@ var tree = map[string]string{
 	changelog:          "# Changes\n\n" + unreleased + "\n* all\n",
 }
 
-// TestVersionsAreInStepAndBreakNothingUnsaid makes three versions of the small
-// tree. The second one breaks the API: it is refused as a patch and told of as a
-// minor version.
+// TestVersionsAreInStepAndBreakNothingUnsaid makes three versions of the small tree. The
+// second one breaks the API: it is refused as a patch version, and the break is reported in
+// the minor version.
 func TestVersionsAreInStepAndBreakNothingUnsaid(t *testing.T) {
 	tool, err := filepath.Abs(filepath.Join("../..", apidiff))
 	if err != nil {
@@ -93,7 +93,7 @@ func prepared(t *testing.T, version string) {
 	}
 }
 
-// note notes a change as its author does.
+// note adds a line to the changelog, as the author of a change does.
 func note(t *testing.T, line string) {
 	t.Helper()
 	edit(t, map[string]string{changelog: strings.Replace(read(t, changelog), unreleased, unreleased+"\n"+line+"\n", 1)})

@@ -20,25 +20,24 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// prefix begins the path of every module of the tree.
+// prefix is the prefix of the paths of all modules of the tree.
 const prefix = "github.com/conclave-project/conclave"
 
-// proved is the version that is made for the proof: in a clone, so nobody sees it.
+// proved is the version that the test makes, in a clone, so nobody sees it.
 const proved = "v0.999.0"
 
 // repository is where the go command looks for the modules.
 const repository = "https://" + prefix
 
-// TestOutsidersInstallTheCommandAndElect makes a version in a clone, as `make
-// release` does, lets the go command fetch all its modules by their tags into a
-// module proxy of files, and has somebody outside the tree, with that proxy only,
-// install the command and build a program. What others have written comes through
-// this machine's module cache.
+// TestOutsidersInstallTheCommandAndElect makes a version in a clone, as `make release`
+// does. The go command fetches all its modules by their tags into a module proxy of files.
+// Outside the tree, with only this proxy, the test installs the command and builds a
+// program. Modules of other authors come from this machine's module cache.
 func TestOutsidersInstallTheCommandAndElect(t *testing.T) {
 	clone := makeVersion(t)
 	away := &outsider{t: t, dir: t.TempDir()}
 	away.env = []string{"GOPROXY=" + fileURL(publish(t, clone)) + "," + othersModules(t), "GOSUMDB=off",
-		"GOWORK=off", "GOFLAGS=-modcacherw -trimpath", // so that what others have written is compiled once
+		"GOWORK=off", "GOFLAGS=-modcacherw -trimpath", // so modules of other authors are compiled only once
 		"GOMODCACHE=" + t.TempDir(), "GOBIN=" + filepath.Join(away.dir, "bin"), "GOPATH=", "CONCLAVE_STORE="}
 	away.write("main.go", "testdata/outside/main.go")
 
@@ -63,8 +62,8 @@ func TestOutsidersInstallTheCommandAndElect(t *testing.T) {
 	away.manages()
 }
 
-// manages: a controller in a module of its own elects with this election and a clock of its
-// own.
+// manages: a controller in a module of its own elects with the published election package
+// and its own clock.
 func (o *outsider) manages() {
 	dir := filepath.Join(o.dir, "manager")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -78,8 +77,8 @@ func (o *outsider) manages() {
 	}
 }
 
-// becomesStores: without conclave-stores, the hint is a line that installs it, and
-// then the same command line works.
+// becomesStores: without conclave-stores, the hint is a line that installs it, and after
+// that the same command line works.
 func (o *outsider) becomesStores(url string) {
 	run := "bin/conclave run demo -q --store " + url + " -- echo leads"
 	said := o.sh(run + " 2>&1 || true")
@@ -101,12 +100,12 @@ func makeVersion(t *testing.T) string {
 	must(t, nil, clone, "git", "checkout", "--quiet", "--detach", must(t, nil, ".", "git", "rev-parse", "HEAD"))
 	identity := []string{"GIT_AUTHOR_NAME=proof", "GIT_AUTHOR_EMAIL=proof@example.com", "GIT_COMMITTER_NAME=proof", "GIT_COMMITTER_EMAIL=proof@example.com"}
 	must(t, identity, clone, "go", "run", "./tools/release", "prepare", proved)
-	must(t, nil, clone, "go", "list", "-deps", "work") // the tree of the version still holds together
+	must(t, nil, clone, "go", "list", "-deps", "work") // the version's tree is still consistent
 	return clone
 }
 
-// publish has the go command fetch the tagged modules from the clone, and returns
-// the directory that this fills, which is a module proxy.
+// publish has the go command fetch the tagged modules from the clone, and returns the
+// directory that is filled thereby, which is a module proxy.
 func publish(t *testing.T, clone string) string {
 	t.Helper()
 	tags := must(t, nil, clone, "git", "tag", "--list")
@@ -125,9 +124,9 @@ func publish(t *testing.T, clone string) string {
 	return filepath.Join(cache, "cache", "download")
 }
 
-// othersModules is a module proxy of the machine's module cache, which has the go
-// command fetch what is not there yet: the workspace of the tree may have chosen newer
-// versions than somebody outside does. It has no module of the tree.
+// othersModules makes a module proxy from the machine's module cache. The go command
+// fetches what is missing: the tree's workspace may have chosen newer versions than
+// somebody outside does. It contains no module of the tree.
 func othersModules(t *testing.T) string {
 	cache := filepath.Join(must(t, nil, ".", "go", "env", "GOMODCACHE"), "cache", "download")
 	away := t.TempDir()
@@ -155,14 +154,14 @@ func othersModules(t *testing.T) string {
 	return server.URL
 }
 
-// unescaped is a path or version as people write it: a proxy has !a for A.
+// unescaped returns a path or version as people write it: a proxy writes !a for A.
 func unescaped(escaped string) string {
 	return regexp.MustCompile("![a-z]").ReplaceAllStringFunc(escaped, func(s string) string { return strings.ToUpper(s[1:]) })
 }
 
 func fileURL(path string) string { return "file://" + path }
 
-// outsider is somebody who knows the tree only through the proxy.
+// outsider is a user who knows the tree only through the proxy.
 type outsider struct {
 	t   *testing.T
 	dir string
@@ -185,7 +184,7 @@ func (o *outsider) write(name, from string) {
 	}
 }
 
-// serve starts the installed command as servers of ZooKeeper's clients.
+// serve starts the installed command as a server for ZooKeeper's clients.
 func (o *outsider) serve() string {
 	address := fmt.Sprintf("127.0.0.1:%d", childtest.Port(o.t))
 	c := exec.Command(filepath.Join(o.dir, "bin", "conclave"), "dev", "--servers", "1", "--port", address[len("127.0.0.1:"):])
@@ -195,7 +194,7 @@ func (o *outsider) serve() string {
 	return address
 }
 
-// must runs a command and returns what it prints; it says how long it took.
+// must runs a command, logs how long it took, and returns what it prints.
 func must(t *testing.T, env []string, dir, name string, args ...string) string {
 	t.Helper()
 	began := time.Now()

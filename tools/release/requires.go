@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// setVersion makes the modules require each other in a version. go.work
-// replaces just that version by what is in the tree, for the go command looks up
-// even what the workspace holds.
+// setVersion makes the modules require each other in a version. go.work replaces exactly
+// this version by what is in the tree, because the go command looks up even modules of the
+// workspace.
 func (w *workspace) setVersion(version string) error {
 	inTree := map[module]bool{}
 	for _, m := range w.modules {
@@ -31,7 +31,7 @@ func (w *workspace) setVersion(version string) error {
 	if err := setConstant(version); err != nil {
 		return err
 	}
-	_, err := output(".", "go", "list", "-deps", "work") // that all is found
+	_, err := output(".", "go", "list", "-deps", "work") // checks that everything is found
 	return err
 }
 
@@ -45,7 +45,7 @@ func (w *workspace) replaceInTree(version string, inTree map[module]bool) error 
 		return err
 	}
 	edit := []string{"work", "edit"}
-	for _, m := range w.modules { // first, so that each line stands where the old one does
+	for _, m := range w.modules { // first, so each line stays where the old one was
 		if inTree[m] {
 			edit = append(edit, "-replace="+m.path+"@"+version+"=./"+strings.TrimPrefix(m.dir, "."))
 		}
@@ -57,7 +57,7 @@ func (w *workspace) replaceInTree(version string, inTree map[module]bool) error 
 	return err
 }
 
-// versionFile has the version that the programs say they are of.
+// versionFile contains the version that the programs report.
 const versionFile = "cmd/conclave/internal/command/version.go"
 
 var constant = regexp.MustCompile(`(?m)^const version = ".*"$`)
@@ -73,8 +73,8 @@ func setConstant(version string) error {
 	return os.WriteFile(versionFile, constant.ReplaceAll(text, fmt.Appendf(nil, "const version = %q", version[1:])), 0o644)
 }
 
-// tidy is go mod tidy in every module. That command knows no workspace, so it
-// works on copies of go.mod and go.sum that say where the other modules are.
+// tidy runs go mod tidy in every module. That command does not know workspaces, so it works
+// on copies of go.mod and go.sum that say where the other modules are.
 func (w *workspace) tidy() error {
 	for _, m := range w.modules {
 		if err := w.tidyOne(m); err != nil {

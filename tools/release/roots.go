@@ -14,15 +14,15 @@ import (
 	"strconv"
 )
 
-// rootsModule has the authorities of Mozilla's list, for the image: stores in public clouds are
-// reached over TLS. It comes by the module proxy and its sum.
+// rootsModule contains the authorities of Mozilla's list, for the image: stores in public
+// clouds are reached over TLS. It is fetched from the module proxy and verified by its sum.
 const rootsModule = "golang.org/x/crypto/x509roots/fallback@v0.0.0-20261030153154-30a33513ff6d"
 
-// rootLine has one certificate's digest, offset and length, and the date after which it is not
-// trusted, if there is one.
+// rootLine matches one certificate's digest, offset and length, and the date after which it
+// is not trusted, if there is one.
 var rootLine = regexp.MustCompile(`sha256Hash:\s+"([0-9a-f]{64})",\s+certStartOff:\s*(\d+),\s+certLength:\s*(\d+),(?:\s+distrustAfter:\s*"([^"]+)")?`)
 
-// roots returns certificates in PEM.
+// roots returns the certificates in PEM.
 func roots() ([]byte, error) {
 	text, err := output(os.TempDir(), "go", "mod", "download", "-json", rootsModule)
 	if err != nil {
@@ -40,8 +40,8 @@ func roots() ([]byte, error) {
 	return rootsOf(string(list), all)
 }
 
-// rootsOf takes the certificates out of the bundle, but for those with a date: a file of PEM
-// cannot say that they are good for older certificates alone.
+// rootsOf extracts the certificates from the bundle, except the ones with a date: a PEM
+// file cannot say that they are valid only for older certificates.
 func rootsOf(list string, all []byte) ([]byte, error) {
 	var out bytes.Buffer
 	for _, m := range rootLine.FindAllStringSubmatch(list, -1) {

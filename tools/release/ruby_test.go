@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// brew is as much of Homebrew as the formula uses: it runs install in the folder of the archive, as Homebrew does,
-// and then the test. What Homebrew itself would say of the formula (brew audit) is not here.
+// brew is the part of Homebrew that the formula uses: like Homebrew, it runs install in the
+// directory of the archive, and then the test. Homebrew's own checks of a formula (brew
+// audit) are not included.
 const brew = `require "pathname"
 class Pathname
   def install(*files)
@@ -52,7 +53,7 @@ raise "no man page" if Dir[formula.man1/"*.1"].empty?
 formula.run_test
 `
 
-// TestFormulaInstallsAndTests takes Debian's package ruby, and an archive of PACKAGES.
+// TestFormulaInstallsAndTests needs Debian's package ruby, and an archive of PACKAGES.
 func TestFormulaInstallsAndTests(t *testing.T) {
 	sums := map[string]string{}
 	for _, one := range targets {

@@ -28,7 +28,7 @@ func parseVersion(text string) (number, error) {
 	return n, nil
 }
 
-// compare orders versions: what precedes a release is lower than it.
+// compare orders versions: a pre-release is lower than its release.
 func (n number) compare(o number) int {
 	if c := slices.Compare(n.parts[:], o.parts[:]); c != 0 {
 		return c
@@ -44,8 +44,7 @@ func (n number) compare(o number) int {
 	return slices.CompareFunc(strings.Split(n.pre, "."), strings.Split(o.pre, "."), comparePart)
 }
 
-// comparePart orders the parts of what follows the dash: numbers as numbers, below
-// all others.
+// comparePart orders the parts after the dash: numbers as numbers, and below all others.
 func comparePart(a, b string) int {
 	x, err1 := strconv.Atoi(a)
 	y, err2 := strconv.Atoi(b)
@@ -60,8 +59,8 @@ func comparePart(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// mayBreak reports whether a version may break what was promised in an earlier
-// one: before v1 a new minor version, then a new major one.
+// mayBreak reports whether a version may break what was promised in an earlier one: before
+// v1 a new minor version may, later a new major one.
 func (n number) mayBreak(earlier number) bool {
 	if earlier.parts[0] == 0 && n.parts[0] == 0 {
 		return n.parts[1] > earlier.parts[1]
@@ -69,7 +68,7 @@ func (n number) mayBreak(earlier number) bool {
 	return n.parts[0] > earlier.parts[0]
 }
 
-// lastVersion is the highest that is tagged, "" if none is.
+// lastVersion returns the highest tagged version, "" if there is none.
 func lastVersion() (string, error) {
 	tags, err := output(".", "git", "tag", "--list", "v*")
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// module is one of those that are released together.
+// module is one of the modules that are released together.
 type module struct {
 	path string
-	dir  string // below the top of the tree, with slashes; "." for the root module
+	dir  string // relative to the top of the tree, with slashes; "." for the root module
 }
 
-// tag is the name by which Git, and so the go command, knows a version of it.
+// tag returns the Git tag by which the go command finds a version of the module.
 func (m module) tag(version string) string {
 	if m.dir == "." {
 		return version
@@ -24,7 +24,7 @@ func (m module) tag(version string) string {
 	return m.dir + "/" + version
 }
 
-// workspace is the modules of go.work, the root module first.
+// workspace lists the modules of go.work, the root module first.
 type workspace struct{ modules []module }
 
 func readWorkspace() (*workspace, error) {
@@ -49,8 +49,7 @@ func readWorkspace() (*workspace, error) {
 	return w, nil
 }
 
-// siblings returns which modules of the workspace the one in a directory
-// requires.
+// siblings returns the modules of the workspace that a module requires.
 func (w *workspace) siblings(m module) ([]module, error) {
 	var mod struct {
 		Require []struct{ Path string }
@@ -77,7 +76,7 @@ func goJSON(to any, dir string, args ...string) error {
 	return json.Unmarshal([]byte(out), to)
 }
 
-// output runs a command and returns what it prints, without the last line's end.
+// output runs a command and returns what it prints, without the final line end.
 func output(dir, name string, args ...string) (string, error) {
 	return outputWith(nil, dir, name, args...)
 }

@@ -1,12 +1,12 @@
 package main
 
-// section is a part of the menu. Its pages are files of the project.
+// section is a section of the menu. Its pages are files of the project.
 type section struct {
 	title, titleZh string
 	pages          []string
 }
 
-// menu is what the site has, in its order. A page that is not in it is not in the site.
+// menu is the menu of the site, in order. A page that is not in it is not in the site.
 var menu = []section{
 	{"Start", "开始", []string{"README.md", "docs/getting-started.md", "docs/recipes.md", "docs/install.md", "docs/commands.md", "docs/shell.md", "docs/faq.md", "CHANGELOG.md"}},
 	{"Concepts", "概念", []string{"docs/concepts.md", "docs/algorithms.md", "docs/fencing.md", "docs/scenarios.md", "docs/laboratory.md", "docs/glossary.md", "docs/protocols/fle.md", "docs/protocols/zab.md"}},
@@ -17,5 +17,6 @@ var menu = []section{
 	{"中文", "中文", []string{"README.zh-CN.md", "docs/zh-CN/getting-started.md", "docs/zh-CN/concepts.md", "docs/zh-CN/laboratory.md", "docs/zh-CN/glossary.md"}},
 }
 
-// beside are pages that others lead to, outside the menu: a folder, and the pattern of its files.
+// beside are pages outside the menu that other pages link to: a directory, and the pattern
+// of its files.
 var beside = []string{"docs/decisions/0*.md"}

@@ -29,51 +29,51 @@ var assets embed.FS
 
 type options struct {
 	root, out, version string
-	lab                string // copied from here; "" for none
+	lab                string // directory with the laboratory, which is copied; "" for none
 	runs               bool   // pages show runs of the laboratory
 }
 
 // page is one page of the site.
 type page struct {
-	source string // below the root of the project
-	target string // below the folder of the version
+	source string // relative to the root of the project
+	target string // relative to the directory of the version
 	title  string
 	zh     bool
 	doc    ast.Node
 	text   []byte
 	ids    map[string]bool // its anchors
-	labs   []string        // the runs of the laboratory in it
+	labs   []string        // runs of the laboratory that it shows
 	menu   bool
 }
 
-// found is a heading, and what is below it, for the search.
+// found is a heading with the text below it, for the search.
 type found struct {
-	Page    string `json:"p"` // its target
+	Page    string `json:"p"` // target of the page
 	ID      string `json:"i,omitempty"`
 	Title   string `json:"t"` // of the page
 	Heading string `json:"h"`
 	Text    string `json:"x"`
 }
 
-// repository is where links to what is no page lead.
+// repository is where links to files that are not pages lead.
 const repository = "https://github.com/conclave-project/conclave/blob/main/"
 
-// labLine is a line of a document that shows a run of the laboratory.
+// labLine matches a line of a document that shows a run of the laboratory.
 var labLine = regexp.MustCompile(`(?m)^<!-- lab: (\S+) -->$`)
 
-// anchorTag is an anchor of its own in a document.
+// anchorTag matches an explicit anchor in a document.
 var anchorTag = regexp.MustCompile(`<a id="([^"]+)">`)
 
-// The documents are the project's own: what they have in HTML stays.
+// The documents are the project's own, so HTML in them is kept.
 func markdown(more ...goldmark.Extender) goldmark.Markdown {
 	return goldmark.New(goldmark.WithExtensions(append(more, extension.GFM)...), goldmark.WithParserOptions(parser.WithAutoHeadingID()), goldmark.WithRendererOptions(html.WithUnsafe()))
 }
 
-// Where a line of Chinese ends, there is no blank; nor is there one before a link or code on the next line, so that
-// English has a renderer of its own.
+// A line end in Chinese text is no blank. This option also removes the blank before a link
+// or code at the start of a line, so English has a renderer of its own.
 var english, chinese = markdown(), markdown(extension.NewCJK(extension.WithEastAsianLineBreaks(extension.EastAsianLineBreaksCSS3Draft)))
 
-// build writes the site, and returns how many pages it has.
+// build writes the site, and returns the number of pages.
 func build(o options) (int, error) {
 	pages, err := read(o.root)
 	if err != nil {
@@ -86,7 +86,7 @@ func build(o options) (int, error) {
 	var problems []error
 	var search []found
 	images := map[string]bool{}
-	for _, source := range slices.Sorted(maps.Keys(pages)) { // so that two builds are the same bytes
+	for _, source := range slices.Sorted(maps.Keys(pages)) { // sorted, so two builds yield the same bytes
 		p := pages[source]
 		problems = append(problems, p.relink(o.root, pages, images)...)
 		search = append(search, p.search()...)
@@ -106,7 +106,7 @@ func build(o options) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// A script, and no JSON that is fetched: it works from a directory, too.
+	// This is a script instead of JSON that is fetched, so it also works from a directory.
 	if err := write(filepath.Join(dir, "search.js"), append(append([]byte("window.searchIndex = "), index...), ";\n"...)); err != nil {
 		return 0, err
 	}
@@ -127,7 +127,7 @@ func build(o options) (int, error) {
 	return len(pages), versions(o.out, o.version)
 }
 
-// read reads all pages, by their sources.
+// read reads all pages, by source.
 func read(root string) (map[string]*page, error) {
 	pages := map[string]*page{}
 	add := func(source string, inMenu bool) error {
@@ -181,7 +181,7 @@ func read(root string) (map[string]*page, error) {
 	return pages, nil
 }
 
-// targetOf is the file of a page: README.md is the first page of its folder.
+// targetOf returns the file of a page: README.md is the first page of its directory.
 func targetOf(source string) string {
 	source = strings.TrimSuffix(source, ".md")
 	dir, name := path.Split(source)
@@ -194,7 +194,7 @@ func targetOf(source string) string {
 	return source + ".html"
 }
 
-// anchors gives headings the names that GitHub gives them.
+// anchors gives headings the same names as GitHub.
 type anchors struct {
 	ids    map[string]bool
 	counts map[string]int
@@ -224,7 +224,8 @@ func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 // Put implements parser.IDs.
 func (a *anchors) Put(value []byte) { a.ids[string(value)] = true }
 
-// relink makes links to sources links to pages, and notes the pictures that a page shows.
+// relink turns links to sources into links to pages, and records the pictures that a page
+// shows.
 func (p *page) relink(root string, pages map[string]*page, images map[string]bool) (problems []error) {
 	_ = ast.Walk(p.doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
@@ -250,7 +251,7 @@ func (p *page) relink(root string, pages map[string]*page, images map[string]boo
 	return problems
 }
 
-// link returns where a link of the page leads in the site.
+// link returns the target of a link of the page in the site.
 func (p *page) link(to, root string, pages map[string]*page) (string, error) {
 	if strings.Contains(to, "://") || strings.HasPrefix(to, "mailto:") {
 		return to, nil
@@ -283,12 +284,12 @@ func (p *page) link(to, root string, pages map[string]*page) (string, error) {
 	return link, nil
 }
 
-// relative is the way from one page to another file.
+// relative returns the relative path from one page to another file.
 func relative(from, to string) string {
 	return strings.Repeat("../", strings.Count(from, "/")) + to
 }
 
-// search returns what the search knows of a page.
+// search returns the search entries of a page.
 func (p *page) search() (all []found) {
 	current := found{Page: p.target, Title: p.title, Heading: p.title}
 	var texts []string
@@ -313,7 +314,7 @@ func (p *page) search() (all []found) {
 	return all
 }
 
-// textOf is the text of a node and all below it.
+// textOf returns the text of a node and everything below it.
 func textOf(n ast.Node, source []byte) string {
 	var b strings.Builder
 	_ = ast.Walk(n, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
@@ -343,7 +344,7 @@ func textOf(n ast.Node, source []byte) string {
 	return b.String()
 }
 
-// entry is a line of the menu.
+// entry is an entry of the menu.
 type entry struct {
 	Title, Link string
 	Here        bool
@@ -406,10 +407,10 @@ func (p *page) write(dir string, o options, pages map[string]*page) error {
 	return write(filepath.Join(dir, p.target), out.Bytes())
 }
 
-// tables puts each table where it can be scrolled by itself. An empty cell is no header.
+// tables wraps each table so it can be scrolled by itself. An empty cell is not a header.
 var tables = strings.NewReplacer("<table>", `<div class="scroll" tabindex="0"><table>`, "</table>", "</table></div>", "<th></th>", "<td></td>")
 
-// versions writes which versions are there, and leads to the newest.
+// versions writes the list of versions, and a page that leads to the newest.
 func versions(out, latest string) error {
 	entries, err := os.ReadDir(out)
 	if err != nil {

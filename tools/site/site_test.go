@@ -18,7 +18,8 @@ func read1(t *testing.T, name string) string {
 	return string(content)
 }
 
-// TestSiteOfTheProject: every page is there, every link leads somewhere, and the search knows all.
+// TestSiteOfTheProject: every page exists, every link leads somewhere, and the search
+// covers everything.
 func TestSiteOfTheProject(t *testing.T) {
 	dir := t.TempDir()
 	lab := filepath.Join(dir, "lab")
@@ -37,7 +38,7 @@ func TestSiteOfTheProject(t *testing.T) {
 	if lead := read1(t, filepath.Join(out, "index.html")); !strings.Contains(lead, "url=v0.10.0/index.html") {
 		t.Errorf("the first page leads to %s", lead)
 	}
-	// A release is built twice and compared, and has the site in it.
+	// A release, which contains the site, is built twice and compared.
 	if read1(t, filepath.Join(out, "v0.9.0", "search.js")) != read1(t, filepath.Join(out, "dev", "search.js")) {
 		t.Error("the same pages have another search in each build")
 	}

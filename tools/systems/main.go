@@ -1,10 +1,11 @@
-// Command systems checks that packages and their tests are right for other systems than this
-// one, as far as types tell: a file that lacks a build constraint, a name that only Linux has.
+// Command systems checks whether packages and their tests compile for other systems than
+// this one, as far as types show: it finds a missing build constraint, or a name that only
+// Linux has.
 //
 //	go run ./tools/systems darwin/arm64,windows/amd64 ./client/... ./cmd/conclave/...
 //
-// It reads everything from source. go vet says more, but has all imports compiled for each
-// system before, which takes six times as long, and nobody needs what comes of it.
+// It reads everything from source. go vet finds more, but first compiles all imports for
+// each system, which takes six times as long, and the results are not needed.
 package main
 
 import (
@@ -45,13 +46,13 @@ func main() {
 	}
 }
 
-// listed is a package as go list tells of it.
+// listed is a package in the output of go list.
 type listed struct {
 	ImportPath string
 	Dir        string
 	GoFiles    []string
-	ImportMap  map[string]string // where an import is another package than its path says
-	DepOnly    bool              // it is only imported by those that were asked for
+	ImportMap  map[string]string // imports that stand for a package with a different path
+	DepOnly    bool              // it is only imported by the packages that were asked for
 	ForTest    string
 	Module     *struct{ GoVersion string }
 }
@@ -69,7 +70,7 @@ func check(system string, patterns []string) (asked int, err error) {
 	}
 	c := &checker{files: token.NewFileSet(), sizes: sizes, types: map[string]*types.Package{"unsafe": types.Unsafe}}
 	c.parse(all)
-	for _, p := range all { // what a package imports comes before it
+	for _, p := range all { // imports come before the packages that import them
 		if c.check(p); !p.DepOnly {
 			asked++
 		}
@@ -77,7 +78,7 @@ func check(system string, patterns []string) (asked int, err error) {
 	return asked, errors.Join(c.wrong...)
 }
 
-// list returns the packages, their tests and all that they import, imports first.
+// list returns the packages, their tests and everything that they import, imports first.
 func list(goos, goarch string, patterns []string) ([]*listed, error) {
 	command := exec.Command("go", append([]string{"list", "-deps", "-test", "-pgo=off",
 		"-json=ImportPath,Dir,GoFiles,ImportMap,DepOnly,ForTest,Module"}, patterns...)...)
@@ -95,13 +96,14 @@ func list(goos, goarch string, patterns []string) ([]*listed, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("go list: %w", err)
 		}
-		if p.ImportPath != "unsafe" && !strings.HasSuffix(p.ImportPath, ".test") { // the program of a test is generated
+		if p.ImportPath != "unsafe" && !strings.HasSuffix(p.ImportPath, ".test") { // the main package of a test is generated
 			all = append(all, &p)
 		}
 	}
 }
 
-// checker has what was read, and found. The types of a package are used by one goroutine at a time.
+// checker holds what was read and what was found. The types of a package are used by one
+// goroutine at a time.
 type checker struct {
 	files  *token.FileSet
 	sizes  types.Sizes
@@ -144,7 +146,7 @@ func (c *checker) parseOne(p *listed) (files []*ast.File, err error) {
 	return files, err
 }
 
-// check checks the types of a package, and of what is only imported no more than others see.
+// check checks the types of a package; of an imported package, only what others can see.
 func (c *checker) check(p *listed) {
 	config := types.Config{
 		Sizes:            c.sizes,
@@ -155,12 +157,12 @@ func (c *checker) check(p *listed) {
 	if p.Module != nil && p.Module.GoVersion != "" {
 		config.GoVersion = "go" + p.Module.GoVersion
 	}
-	path, _, _ := strings.Cut(p.ImportPath, " ") // without the test that it is compiled for
+	path, _, _ := strings.Cut(p.ImportPath, " ") // without the name of the test that it is compiled for
 	c.types[p.ImportPath], _ = config.Check(path, c.files, c.parsed[p], nil)
 	delete(c.parsed, p)
 }
 
-// found notes what is wrong, once: a package is read again for its tests.
+// found records a problem, once: a package is read again for its tests.
 func (c *checker) found(err error) {
 	if !slices.ContainsFunc(c.wrong, func(other error) bool { return other.Error() == err.Error() }) {
 		c.wrong = append(c.wrong, err)

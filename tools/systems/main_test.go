@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A package that only unix can have, and a test of it that only Linux can.
+// A package that compiles only on unix, with a test that compiles only on Linux.
 func TestWhatASystemLacksIsFound(t *testing.T) {
 	for system, wrong := range map[string][]string{
 		"linux/arm64":   nil,
@@ -17,7 +17,7 @@ func TestWhatASystemLacksIsFound(t *testing.T) {
 		if err != nil {
 			found = strings.Split(err.Error(), "\n")
 		}
-		if packages != 2 || len(found) != len(wrong) { // itself, and its tests
+		if packages != 2 || len(found) != len(wrong) { // the package, and its tests
 			t.Errorf("%s: %d packages, %q; want %q", system, packages, found, wrong)
 			continue
 		}

@@ -1,7 +1,7 @@
 // Command conclave-stores is conclave with the SDKs of all stores.
 //
-// It takes the same command lines. Nobody has to call it: conclave becomes it
-// when the URL of a store needs an SDK.
+// It takes the same command lines. Users do not call it: conclave executes it when the URL
+// of a store needs an SDK.
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	redislog "github.com/redis/go-redis/v9/logging"
 )
 
-// openers are those of WithSDK, by scheme.
+// openers open the stores of command.WithSDK, by scheme.
 var openers = map[string]command.Open{
 	"azureblob":  azureblob.Open,
 	"consul":     consul.Open,
@@ -40,13 +40,13 @@ var openers = map[string]command.Open{
 	"sqlite":     sqlite.Open,
 }
 
-// placeOpeners are those of places for backups, by scheme.
+// placeOpeners open places for backups, by scheme.
 var placeOpeners = map[string]command.OpenPlace{
 	"azureblob": places.Azure,
 	"s3":        places.S3,
 }
 
 func main() {
-	redislog.Disable() // what concerns the user comes back as an error
+	redislog.Disable() // errors that concern the user are returned anyway
 	os.Exit(command.Main(openers, placeOpeners))
 }

@@ -17,7 +17,7 @@ const (
 	backendDir = "election/backend"
 )
 
-// goMod is what `go mod edit -json` says of a module.
+// goMod is the output of `go mod edit -json` for a module.
 type goMod struct {
 	Require []struct {
 		Path     string
@@ -25,11 +25,11 @@ type goMod struct {
 	}
 }
 
-// TestOneBackendResolvesNoOther: a program that imports election and one
-// backend must not download, nor even resolve, what the other backends rest on.
+// TestOneBackendResolvesNoOther: a program that imports election and one backend must not
+// download, nor even resolve, the dependencies of other backends.
 func TestOneBackendResolvesNoOther(t *testing.T) {
 	clients := clientsOfBackends(t)
-	ownModules := []string{""} // the root module alone, with the backends in it
+	ownModules := []string{""} // the root module alone, with the backends that it contains
 	for name := range clients {
 		ownModules = append(ownModules, name)
 	}
@@ -42,7 +42,7 @@ func TestOneBackendResolvesNoOther(t *testing.T) {
 		t.Run("with "+name, func(t *testing.T) {
 			t.Parallel()
 			resolved := resolve(t, name, imports)
-			var own []string // with what its clients rest on, which another backend may use too
+			var own []string // including the dependencies of its clients, which another backend may use, too
 			if name != "" {
 				own = requirements(t, filepath.Join("../../..", backendDir, name), true)
 			}
@@ -65,8 +65,8 @@ func TestOneBackendResolvesNoOther(t *testing.T) {
 	}
 }
 
-// clientsOfBackends returns, for each backend of this command that is a module
-// of its own, the modules that it requires itself.
+// clientsOfBackends returns, for each backend of this command that is a module of its own,
+// that module's direct requirements.
 func clientsOfBackends(t *testing.T) map[string][]string {
 	t.Helper()
 	clients := make(map[string][]string)
@@ -87,8 +87,8 @@ func clientsOfBackends(t *testing.T) map[string][]string {
 	return clients
 }
 
-// requirements returns what the module in a directory requires itself, and with indirect
-// what that rests on.
+// requirements returns the direct requirements of the module in a directory, and with
+// indirect the indirect ones, too.
 func requirements(t *testing.T, dir string, indirect bool) []string {
 	t.Helper()
 	var mod goMod
@@ -104,9 +104,9 @@ func requirements(t *testing.T, dir string, indirect bool) []string {
 	return required
 }
 
-// resolve makes a module that imports the packages, and returns the modules
-// that a build of it looks at: those of which go.mod or go.sum tell afterwards,
-// beside those that hold its packages.
+// resolve creates a module that imports the packages, and returns the modules that a build
+// of it looks at: the ones that provide its packages, and the ones in go.mod or go.sum
+// afterwards.
 func resolve(t *testing.T, name string, imports []string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -150,9 +150,9 @@ func replaced(module, dir string) string {
 	return fmt.Sprintf("\nrequire %s v0.0.0\n\nreplace %s => %s\n", module, module, dir)
 }
 
-// goCommand runs the go command outside the workspace. What it needs is in the
-// module cache once it has run there; nothing of it is executed, so the sums,
-// which are written again here, are not asked for elsewhere.
+// goCommand runs the go command outside the workspace. The modules that it needs are in the
+// module cache after the first run. Nothing of them is executed, so their checksums, which
+// are written again here, are not verified against the checksum database.
 func goCommand(t *testing.T, dir string, args ...string) []byte {
 	t.Helper()
 	c := exec.Command("go", args...)

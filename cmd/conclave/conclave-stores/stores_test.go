@@ -16,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets this test binary be both programs, and the guardian that `run`
+// TestMain lets this test binary act as both programs, and as the guardian that `run`
 // starts from either.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// putOff is a store that may have forgotten a holder: a process that takes an election must
-// have watched it before. There is one for each process.
+// putOff is a store that may have forgotten a holder, so a process must have watched an
+// election for a while before it takes it. Each process opens its own.
 type putOff struct {
 	*record.Memory
 	began time.Time
 }
 
-// putOffFor is longer than an attempt is given.
+// putOffFor is longer than the time for one attempt.
 const putOffFor = 3 * time.Second
 
 func openPutOff(context.Context, string) (election.Backend, func() error, error) {

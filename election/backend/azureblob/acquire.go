@@ -17,10 +17,10 @@ import (
 const (
 	// retryPause is the pause after a request that failed.
 	retryPause = 200 * time.Millisecond
-	// readyPause is the pause between two tries of a candidate that was told
-	// that it leads next, for a lease at most.
+	// readyPause is the pause between two attempts of a candidate that was told that it
+	// leads next. It applies for at most a lease.
 	readyPause = 50 * time.Millisecond
-	// courtesyMax is how long an election may be held up by the line.
+	// courtesyMax is how long the line may delay an election.
 	courtesyMax = 2 * time.Second
 )
 
@@ -31,16 +31,16 @@ type candidate struct {
 	claimed *claimed
 	lease   time.Duration
 
-	answered  clock.Instant // when the service has answered last
-	touchedAt clock.Instant // when this candidate's heartbeat was written last
+	answered  clock.Instant // when the service last answered
+	touchedAt clock.Instant // when this candidate's heartbeat was last written
 	next      mark
 	warmth    warmth
-	warmed    chan error    // the outcome of Warm
-	hurry     clock.Instant // until when it tries in quick succession
-	unsure    bool          // whether a try has taken the lease
+	warmed    chan error    // result of Warm
+	hurry     clock.Instant // until when to try in quick succession
+	unsure    bool          // an attempt may have taken the lease
 }
 
-// warmth is how far a candidate that was nominated is.
+// warmth is the progress of a nominated candidate.
 type warmth uint8
 
 const (
@@ -76,8 +76,8 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	}
 }
 
-// turn looks at the line and does what is this claim's to do. A grant without
-// a token means that it has to wait.
+// turn reads the line and does what this claim has to do. A grant without a token means
+// that the claim has to wait.
 func (c *candidate) turn(ctx, work context.Context) (election.Grant, error) {
 	l, etag, err := c.backend.readLine(ctx, c.claim.Election)
 	if err != nil {
@@ -96,20 +96,19 @@ func (c *candidate) turn(ctx, work context.Context) (election.Grant, error) {
 	return election.Grant{}, c.stand(ctx, l, etag, alive, mine)
 }
 
-// hopeless reports whether the candidate has to leave the line: a service that
-// does not answer is asked again for the time of a lease.
+// hopeless reports whether the candidate must give up. If the service does not answer, the
+// candidate tries for the time of a lease.
 func (c *candidate) hopeless(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, election.ErrPermanent) ||
 		c.backend.now().Sub(c.answered) > c.lease
 }
 
-// try asks for the lease once. A grant without a token means that another has
-// it.
+// try asks for the lease once. A grant without a token means that another candidate has it.
 func (c *candidate) try(ctx context.Context) (election.Grant, error) {
 	lock := c.backend.lock(c.claim.Election)
 	work, cancel := remaining(ctx)
 	defer cancel()
-	c.unsure = true // until it is known what has become of it
+	c.unsure = true // until the outcome is known
 	sent := c.backend.now()
 	err := lock.acquire(work, idOf(c.claim), c.lease)
 	if isCode(err, bloberror.BlobNotFound) {
@@ -129,8 +128,8 @@ func (c *candidate) try(ctx context.Context) (election.Grant, error) {
 	return c.take(ctx, sent)
 }
 
-// take turns the lease into a grant: the next token, stored (azureblob-A3). A token that
-// an earlier try has stored, and whose answer was lost, is as good.
+// take turns the lease into a grant: it stores the next token (azureblob-A3). A token that
+// an earlier attempt has stored, and whose answer was lost, is valid too.
 func (c *candidate) take(ctx context.Context, sent clock.Instant) (election.Grant, error) {
 	b, name := c.backend, c.claim.Election
 	found, err := b.readLock(ctx, name)
@@ -142,8 +141,8 @@ func (c *candidate) take(ctx context.Context, sent clock.Instant) (election.Gran
 		now = now.taken(c.claim, wall())
 		err := b.writeLock(ctx, name, now, found.etag, idOf(c.claim))
 		if isCode(err, codesNoLease...) || isCode(err, codesChanged...) {
-			// Another has it by now, or a write of an earlier try came late: the
-			// next try tells which.
+			// Another candidate has it by now, or a write of an earlier attempt was late:
+			// the next attempt finds out which.
 			return election.Grant{}, nil
 		}
 		if err != nil {
@@ -154,8 +153,8 @@ func (c *candidate) take(ctx context.Context, sent clock.Instant) (election.Gran
 	return election.Grant{Claim: c.claim, Token: now.Token, Sent: sent, Lease: c.lease}, nil
 }
 
-// tidy takes out of the line what belongs to the election that has ended. The
-// new leadership does not depend on it.
+// tidy removes from the line what belongs to the previous leadership. The new leadership
+// does not depend on it.
 func (c *candidate) tidy(ctx context.Context, token election.Token) {
 	ctx, cancel := context.WithTimeout(ctx, courtesyMax)
 	defer cancel()
@@ -165,8 +164,8 @@ func (c *candidate) tidy(ctx context.Context, token election.Token) {
 	})
 }
 
-// stand does what is to be done in the line while another leads. That somebody
-// else has written it first is seen in the next turn.
+// stand does what is to be done in the line while another candidate leads. If somebody else
+// has changed the line, the next turn finds out.
 func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, mine bool) error {
 	now := c.backend.now()
 	switch {
@@ -191,14 +190,13 @@ func (c *candidate) stand(ctx context.Context, l line, etag azcore.ETag, alive, 
 	}
 	c.touchedAt = now
 	if l.Next.State == record.StateNotReady {
-		c.warmth = notAsked // a leader that nominates again asks again
+		c.warmth = notAsked // a leader that nominates again repeats the request
 	}
 	return nil
 }
 
-// yieldsTo reports whether the claim may take the place of a successor that is
-// alive: the one that the holder wants, and else the higher priority, unless
-// the holder has made its choice.
+// yieldsTo reports whether the claim may replace a successor that is alive: it is the one
+// that the holder wants, or it has a higher priority and the holder has not chosen anybody.
 func (l line) yieldsTo(claim election.Claim) bool {
 	switch {
 	case l.Wanted != "":
@@ -209,8 +207,7 @@ func (l line) yieldsTo(claim election.Claim) bool {
 	return claim.Priority > l.Next.Priority
 }
 
-// onNomination begins to warm up when the line says so, and notes how that
-// went.
+// onNomination begins the warm-up when the line asks for it, and records the result.
 func (c *candidate) onNomination(work context.Context, l line, mine bool) {
 	select {
 	case err := <-c.warmed:
@@ -233,7 +230,7 @@ func (c *candidate) warm(ctx context.Context) error {
 	return c.claim.Warm(ctx)
 }
 
-// wait returns when it is time to try again. The end of a warm-up ends it too.
+// wait returns when it is time to try again, or when a warm-up has ended.
 func (c *candidate) wait(ctx context.Context, broken bool) error {
 	poll := c.backend.pollOf(c.lease)
 	d := polling.Jitter(poll)

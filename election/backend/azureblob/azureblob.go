@@ -92,21 +92,21 @@ var (
 	_ election.Operator  = (*Backend)(nil)
 )
 
-// claimed is what is known of one claim.
+// claimed is what this process knows about one claim.
 type claimed struct {
-	// stop ends what goes on in the background for this claim.
+	// stop ends the background work for this claim.
 	stop context.CancelFunc
 	// left is when the first release failed, 0 for never. The Backend's mutex
 	// guards it.
 	left clock.Instant
 
 	mu sync.Mutex
-	// unknown: a write of the line was sent and not answered. It may still
-	// take effect, as long as the line has the ETag that it expects.
+	// unknown: a write of the line was sent and got no answer. It may still take effect, as
+	// long as the line has the ETag that it expects.
 	unknown bool
-	// next is when the successor was seen to be alive.
+	// next is when the successor was last seen alive.
 	next mark
-	// rival and request are what the line said last.
+	// rival and request are as the line was last read.
 	rival   string
 	request *election.Request
 }
@@ -128,7 +128,7 @@ func New(client *container.Client, options Options) (*Backend, error) {
 	return &Backend{container: client, options: options, now: clock.Now, claims: make(map[string]*claimed)}, nil
 }
 
-// Traits says what the backend depends on.
+// Traits returns what the store promises and what it depends on.
 func (b *Backend) Traits() election.Traits {
 	return election.Traits{Name: "azureblob", Exclusive: true, Expires: true, Waiters: true, LeaseMin: LeaseMin,
 		Guarantees: election.Guarantees{
@@ -159,12 +159,12 @@ func (b *Backend) Break(ctx context.Context, name string) (time.Duration, error)
 	return left, nil
 }
 
-// leaseOf is the lease that the service gives: whole seconds within its limits.
+// leaseOf returns the lease that the service grants: whole seconds, within its limits.
 func leaseOf(claim election.Claim) time.Duration {
 	return min(max(claim.Lease.Truncate(time.Second), LeaseMin), LeaseMax)
 }
 
-// pollOf is the pause between two tries.
+// pollOf returns the pause between two attempts.
 func (b *Backend) pollOf(lease time.Duration) time.Duration {
 	return cmp.Or(b.options.Poll, lease/5)
 }
@@ -175,8 +175,8 @@ func (b *Backend) claimed(nonce string) *claimed {
 	return b.claims[nonce]
 }
 
-// leftLate notes that a release has failed. The caller may ask again; if not,
-// the lease runs out, and then there is nothing left to release.
+// leftLate records that a release has failed. The caller may try again; if it does not, the
+// lease runs out and nothing is left to release.
 func (b *Backend) leftLate(c *claimed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -185,14 +185,13 @@ func (b *Backend) leftLate(c *claimed) {
 	}
 }
 
-// sweep forgets the claims whose lease has run out by itself. The caller holds
-// the mutex.
+// sweep removes the claims whose lease has run out. The caller holds the mutex.
 func (b *Backend) sweep() {
 	now := b.now()
 	maps.DeleteFunc(b.claims, func(_ string, c *claimed) bool { return c.left != 0 && now.Sub(c.left) > 2*LeaseMax })
 }
 
-// fail says what was being done, to which election.
+// fail says what was being done, and for which election.
 func (b *Backend) fail(what, name string, err error) error {
 	return fmt.Errorf("azureblob: %s %q: %w", what, name, err)
 }

@@ -20,10 +20,10 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// bytesMax is the greatest blob that is read. Ours have some KB.
+// bytesMax is the size of the largest blob that is read. Ours have a few KB.
 const bytesMax = 1 << 20
 
-// object is one blob. Each method is one request.
+// object is one blob. Each method makes one request.
 type object struct {
 	name   string
 	client *blockblob.Client
@@ -36,30 +36,30 @@ func (b *Backend) object(blob string) object {
 	return object{blob, b.container.NewBlockBlobClient(blob)}
 }
 
-// requestMax is how long one request may take: a quarter of the shortest lease.
+// requestMax is how long a request may take: a quarter of the shortest lease.
 const requestMax = LeaseMin / 4
 
-// once switches the SDK's retries off, and bounds the request (azureblob-A4).
+// once turns off the SDK's retries and bounds the time of the request (azureblob-A4).
 func once(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, requestMax)
 	return policy.WithRetryOptions(ctx, policy.RetryOptions{MaxRetries: -1}), cancel
 }
 
-// The answers of the service that tell something. All others tell nothing of
-// what has become of a request.
+// The answers of the service that have a known meaning. After any other error the outcome
+// of the request is unknown.
 var (
-	// codesTaken: another lease is there.
+	// codesTaken: another claim has the lease.
 	codesTaken = []bloberror.Code{bloberror.LeaseAlreadyPresent, bloberror.LeaseIsBreakingAndCannotBeAcquired}
-	// codesNoLease: the lease asked about is not there, or no more.
+	// codesNoLease: the lease in question does not exist, or no longer.
 	codesNoLease = []bloberror.Code{bloberror.LeaseIDMismatchWithLeaseOperation,
 		bloberror.LeaseNotPresentWithLeaseOperation, bloberror.LeaseIsBrokenAndCannotBeRenewed,
 		bloberror.LeaseIsBreakingAndCannotBeChanged, bloberror.LeaseAlreadyBroken, bloberror.LeaseLost,
 		bloberror.LeaseIDMismatchWithBlobOperation, bloberror.LeaseNotPresentWithBlobOperation,
 		bloberror.BlobNotFound}
-	// codesChanged: the blob is not as it was read.
+	// codesChanged: the blob has changed since it was read.
 	codesChanged = []bloberror.Code{bloberror.ConditionNotMet, bloberror.BlobAlreadyExists,
 		bloberror.TargetConditionNotMet}
-	// codesFinal: no retry overcomes it.
+	// codesFinal: no retry helps.
 	codesFinal = []bloberror.Code{bloberror.ContainerNotFound, bloberror.AuthenticationFailed,
 		bloberror.AuthorizationFailure, bloberror.AuthorizationPermissionMismatch,
 		bloberror.InsufficientAccountPermissions, bloberror.AccountIsDisabled, bloberror.InvalidBlobType,
@@ -68,14 +68,14 @@ var (
 
 func isCode(err error, codes ...bloberror.Code) bool { return bloberror.HasCode(err, codes...) }
 
-// explain says what was being done to which blob, and which errors are final.
+// explain says what was being done to which blob, and marks final errors.
 func (o object) explain(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	short := err
 	var answer *azcore.ResponseError
-	if errors.As(err, &answer) { // its own text is that of a whole exchange
+	if errors.As(err, &answer) { // its own text has the whole exchange
 		short = &answerError{answer}
 	}
 	err = fmt.Errorf("%s %s: %w", what, o.name, short)
@@ -88,7 +88,7 @@ func (o object) explain(what string, err error) error {
 	return err
 }
 
-// answerError is an answer of the service in one line.
+// answerError shows an answer of the service on one line.
 type answerError struct{ answer *azcore.ResponseError }
 
 func (e *answerError) Error() string {
@@ -97,15 +97,14 @@ func (e *answerError) Error() string {
 
 func (e *answerError) Unwrap() error { return e.answer }
 
-// seen is a blob as it was read. One that does not exist is empty and has no
-// ETag.
+// seen is a blob as it was read. One that does not exist is empty and has no ETag.
 type seen struct {
 	data   []byte
 	etag   azcore.ETag
-	leased bool // there is a lease on it, that has not run out
+	leased bool // a lease exists and has not run out
 }
 
-// read returns what a blob holds.
+// read returns the content of a blob.
 func (o object) read(ctx context.Context) (seen, error) {
 	ctx, cancel := once(ctx)
 	defer cancel()
@@ -131,8 +130,8 @@ func (o object) read(ctx context.Context) (seen, error) {
 	return s, nil
 }
 
-// write puts the blob if it still has the ETag, empty for none at all, and, if
-// an id is given, only under that lease.
+// write writes the blob if it still has the ETag (empty for no blob), and, if an id is
+// given, only under that lease.
 func (o object) write(ctx context.Context, data []byte, etag azcore.ETag, id string, metadata map[string]*string) error {
 	ctx, cancel := once(ctx)
 	defer cancel()
@@ -151,7 +150,7 @@ func (o object) write(ctx context.Context, data []byte, etag azcore.ETag, id str
 	return o.explain("write", err)
 }
 
-// make makes an empty blob unless there is one.
+// make creates an empty blob unless it exists.
 func (o object) make(ctx context.Context) error {
 	err := o.write(ctx, nil, "", "", nil)
 	if isCode(err, bloberror.BlobAlreadyExists, bloberror.LeaseIDMissing, bloberror.ConditionNotMet) {
@@ -164,7 +163,7 @@ func (o object) lease(id string) (*lease.BlobClient, error) {
 	return lease.NewBlobClient(o.client, &lease.BlobClientOptions{LeaseID: &id})
 }
 
-// acquire takes the lease, or renews it if the id has it (azureblob-A2).
+// acquire takes the lease, or renews it if the id already has it (azureblob-A2).
 func (o object) acquire(ctx context.Context, id string, length time.Duration) error {
 	ctx, cancel := once(ctx)
 	defer cancel()
@@ -185,7 +184,7 @@ func (o object) renew(ctx context.Context, id string) error {
 	return o.explain("renew the lease of", err)
 }
 
-// release ends the lease; it is free at once.
+// release ends the lease, which is then free at once.
 func (o object) release(ctx context.Context, id string) error {
 	ctx, cancel := once(ctx)
 	defer cancel()
@@ -196,7 +195,7 @@ func (o object) release(ctx context.Context, id string) error {
 	return o.explain("release the lease of", err)
 }
 
-// handOver gives the lease another id (azureblob-A5).
+// handOver changes the id of the lease (azureblob-A5).
 func (o object) handOver(ctx context.Context, id, successor string) error {
 	ctx, cancel := once(ctx)
 	defer cancel()
@@ -207,7 +206,7 @@ func (o object) handOver(ctx context.Context, id, successor string) error {
 	return o.explain("change the lease of", err)
 }
 
-// breakLease ends the lease after what remains of it.
+// breakLease ends the lease when its remaining time has passed.
 func (o object) breakLease(ctx context.Context) (time.Duration, error) {
 	ctx, cancel := once(ctx)
 	defer cancel()
@@ -225,9 +224,8 @@ func (o object) breakLease(ctx context.Context) (time.Duration, error) {
 	return time.Duration(*out.LeaseTime) * time.Second, nil
 }
 
-// idleMax is how long a request may go on after its context has ended, so that
-// its answer is known: a request that nobody waits for could take the lease
-// after it was released.
+// idleMax is how long a request may continue after its context has ended, so that its
+// outcome is known: an abandoned request could take the lease after it was released.
 const idleMax = time.Second
 
 // remaining returns a context that ends a moment after the given one.

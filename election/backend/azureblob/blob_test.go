@@ -18,10 +18,11 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// service answers what a test tells it to, and notes what it was asked.
+// service answers as a test tells it to, and records the requests.
 type service struct {
 	answer func(r *http.Request) (status int, code string)
-	// body, if not nil, is what a read brings; nothing leaves it to answer.
+	// body, if not nil, returns the content that a read gets; if it returns
+	// nothing, answer decides.
 	body func(r *http.Request) string
 
 	mu    sync.Mutex
@@ -79,7 +80,7 @@ func aClaim() election.Claim {
 	return election.Claim{Election: "e", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: LeaseMin}
 }
 
-// known has the backend assume that the claim was granted.
+// known makes the backend assume that the claim was granted.
 func known(b *Backend, claim election.Claim) election.Grant {
 	b.claims[claim.Nonce] = &claimed{stop: func() {}}
 	return election.Grant{Claim: claim, Token: 1, Lease: LeaseMin}
@@ -113,7 +114,7 @@ func TestRenewalIsSentOnceAndOnlyAClearNoEndsIt(t *testing.T) {
 	}
 }
 
-// TestRenewalDoesNotWaitForTheLine: the lease counts, the line informs.
+// TestRenewalDoesNotWaitForTheLine: the lease is what counts; the queue only informs.
 func TestRenewalDoesNotWaitForTheLine(t *testing.T) {
 	gone := make(chan struct{})
 	b, _ := onService(t, func(r *http.Request) (int, string) {
@@ -124,7 +125,7 @@ func TestRenewalDoesNotWaitForTheLine(t *testing.T) {
 	})
 	defer close(gone)
 	grant := known(b, aClaim())
-	grant.Lease = time.Second // the look at the line ends after a tenth
+	grant.Lease = time.Second // the look at the queue ends after a tenth
 	before := clock.Now()
 	renewed, err := b.Renew(t.Context(), grant)
 	if err != nil || renewed.Sent < before {
@@ -153,7 +154,7 @@ func TestReleaseOfWhatWasNeverGrantedAsksTheServiceAndIsDone(t *testing.T) {
 	}
 }
 
-// TestReleaseThatIsNotAnsweredIsAnError: the Elector calls it again.
+// TestReleaseThatIsNotAnsweredIsAnError, so that the Elector calls Release again.
 func TestReleaseThatIsNotAnsweredIsAnError(t *testing.T) {
 	status, code := 503, "ServerBusy"
 	b, _ := onService(t, func(r *http.Request) (int, string) {
@@ -173,8 +174,8 @@ func TestReleaseThatIsNotAnsweredIsAnError(t *testing.T) {
 	}
 }
 
-// TestWriteOfTheLineWithoutAnAnswerIsMadeHarmless: it may come late, and the
-// line must have another ETag by then.
+// TestWriteOfTheLineWithoutAnAnswerIsMadeHarmless: it may arrive late, and the
+// queue must have another ETag by then.
 func TestWriteOfTheLineWithoutAnAnswerIsMadeHarmless(t *testing.T) {
 	b, s := onService(t, func(r *http.Request) (int, string) {
 		switch {
@@ -207,8 +208,8 @@ func TestCandidateGivesUpAtOnceWhenNoTryCanHelp(t *testing.T) {
 	}
 }
 
-// TestLateWriteOfAnEarlierTryIsUsed: the token that it stored is as good, though
-// somebody else stands first in the queue by then.
+// TestLateWriteOfAnEarlierTryIsUsed: the token that it stored is just as good,
+// even if another candidate is first in the queue by then.
 func TestLateWriteOfAnEarlierTryIsUsed(t *testing.T) {
 	claim := aClaim()
 	stored := ""
@@ -260,7 +261,7 @@ func TestCandidateTriesOnWhileTheServiceIsBusy(t *testing.T) {
 	}
 }
 
-// TestRequestMayEndAfterItsContext: for a moment, so that its answer is known.
+// TestRequestMayEndAfterItsContext, by a moment, so that its answer is known.
 func TestRequestMayEndAfterItsContext(t *testing.T) { synctest.Test(t, requestMayEnd) }
 
 func requestMayEnd(t *testing.T) {

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { storetest.Opener(azureblob.Open).Main(m) }
 
-// start runs an emulator, and lets this process and its children use it.
+// start runs an emulator that this process and its children use.
 func start(t testing.TB) *stores.Server {
 	t.Helper()
 	server := stores.Start(t, "azureblob")
@@ -39,7 +39,7 @@ func start(t testing.TB) *stores.Server {
 	return server
 }
 
-// containers returns a maker of URLs of containers that are not there yet.
+// containers returns a function that makes URLs of containers that do not exist yet.
 func containers(server *stores.Server) func(testing.TB) string {
 	var count atomic.Int64
 	return func(testing.TB) string {
@@ -47,9 +47,9 @@ func containers(server *stores.Server) func(testing.TB) string {
 	}
 }
 
-// TestAzureBlobBackendPassesTheSuite takes its time: no lease is shorter than
-// 15 s. The emulator is not restarted: it forgets the last seconds before it
-// was killed, which the service does not.
+// TestAzureBlobBackendPassesTheSuite takes long, because no lease is shorter than 15 s.
+// The emulator is not restarted, because it would forget the last seconds before it was
+// killed, which the service does not.
 func TestAzureBlobBackendPassesTheSuite(t *testing.T) {
 	server := start(t)
 	fresh := containers(server)
@@ -77,7 +77,7 @@ func TestAzureBlobBackendPassesTheSuite(t *testing.T) {
 	})
 }
 
-// left counts leases and candidates in all blobs of the URL.
+// left counts the leases and candidates in all blobs of the URL.
 func left(t testing.TB, url string) int {
 	client, count := operator(t, url), 0
 	pages := client.NewListBlobsFlatPager(nil)
@@ -105,7 +105,7 @@ func open(t testing.TB, url string) election.Backend {
 	return storetest.Opener(azureblob.Open).Open(t, url)
 }
 
-// operator is a client beside all candidates.
+// operator is a client that is none of the candidates.
 func operator(t testing.TB, text string) *container.Client {
 	t.Helper()
 	u, err := url.Parse(text)
@@ -163,7 +163,7 @@ func idOf(c election.Claim) *string {
 }
 
 // testLockIsFencedByTheService: the blob of the lock refuses writers that do not lead,
-// without any token.
+// even without a token.
 func testLockIsFencedByTheService(t *testing.T, url string) {
 	backend := open(t, url)
 	old := acquire(t, backend, claim("a"))
@@ -191,8 +191,8 @@ func testLockIsFencedByTheService(t *testing.T, url string) {
 	}
 }
 
-// testGrantWhoseAnswerWasLostIsFoundByAskingAgain (azureblob-A2): with another backend,
-// as if nothing were known of the first try.
+// testGrantWhoseAnswerWasLostIsFoundByAskingAgain (azureblob-A2): another backend asks,
+// which knows nothing of the first attempt.
 func testGrantWhoseAnswerWasLostIsFoundByAskingAgain(t *testing.T, url string) {
 	first := acquire(t, open(t, url), claim("a"))
 	again := acquire(t, open(t, url), claim("a"))
@@ -201,8 +201,7 @@ func testGrantWhoseAnswerWasLostIsFoundByAskingAgain(t *testing.T, url string) {
 	}
 }
 
-// testGrantThatNobodyGotIsWithdrawn: its answer was lost, and the claim is given
-// up.
+// testGrantThatNobodyGotIsWithdrawn: its answer was lost, and the claim is abandoned.
 func testGrantThatNobodyGotIsWithdrawn(t *testing.T, url string) {
 	backend := open(t, url)
 	held := acquire(t, backend, claim("a"))
@@ -218,8 +217,8 @@ func testGrantThatNobodyGotIsWithdrawn(t *testing.T, url string) {
 	}
 }
 
-// testBreakStopsTheHolderAndWaitsForTheLease: nobody leads before the broken
-// holder has stopped.
+// testBreakStopsTheHolderAndWaitsForTheLease: nobody leads before the holder whose
+// lease was broken has stopped.
 func testBreakStopsTheHolderAndWaitsForTheLease(t *testing.T, url string) {
 	backend := open(t, url+"&poll=200ms").(*azureblob.Backend)
 	if _, err := backend.Break(awaittest.Within(t), "e"); !errors.Is(err, election.ErrNoLeader) {
@@ -242,8 +241,8 @@ func testBreakStopsTheHolderAndWaitsForTheLease(t *testing.T, url string) {
 	}
 }
 
-// testThirdDoesNotGetBetween (azureblob-A5): while the election goes over to the chosen
-// one, a stranger who does not wait tries as fast as it can.
+// testThirdDoesNotGetBetween (azureblob-A5): while the election passes to the chosen
+// candidate, a stranger that does not queue tries as fast as it can.
 func testThirdDoesNotGetBetween(t *testing.T, url string) {
 	backend := open(t, url+"&poll=300ms")
 	held := acquire(t, backend, claim("a"))
@@ -320,8 +319,8 @@ func testMissingContainerAndWrongKeyAreFinal(t *testing.T, url string) {
 	}
 }
 
-// testTaskIsCancelledWhenItsLeaseIsBroken: the mutex of the cloud's pattern,
-// with an operator who breaks it.
+// testTaskIsCancelledWhenItsLeaseIsBroken: the mutex of the cloud pattern, with an
+// operator who breaks its lease.
 func testTaskIsCancelledWhenItsLeaseIsBroken(t *testing.T, url string) {
 	backend := open(t, url).(*azureblob.Backend)
 	elector, err := election.New(backend, "e", election.Options{Once: true, ID: "worker", Lease: azureblob.LeaseMin})

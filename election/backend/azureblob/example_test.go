@@ -13,10 +13,10 @@ import (
 	"github.com/conclave-project/conclave/election/backend/azureblob"
 )
 
-// A task runs on one of many machines, while the mutex is held, and is
-// cancelled when the lease is lost: what the cloud pattern's
-// RunTaskWhenMutexAcquired does. Here the task also ends before the lease does
-// when the service cannot be reached, gets a token, and has ended before the
+// A task runs on one of many machines while the mutex is held, and is cancelled
+// when the lease is lost, as in the cloud pattern's RunTaskWhenMutexAcquired.
+// Here the task gets a token, also ends before its lease does when the service
+// cannot be reached, and has ended before the mutex is released.
 // mutex is released.
 func Example_runTaskWhenMutexAcquired() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -27,7 +27,7 @@ func Example_runTaskWhenMutexAcquired() {
 	}
 	defer func() { _ = end() }()
 	mutex, err := election.New(backend, "nightly-report", election.Options{
-		Lease: azureblob.LeaseMax, // others wait that long for a machine that died
+		Lease: azureblob.LeaseMax, // how long others wait for a machine that died
 	})
 	if err != nil {
 		log.Fatal(err)

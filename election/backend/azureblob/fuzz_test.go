@@ -6,7 +6,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/storage/azblob/container"
 )
 
-// FuzzNameOf: a blob is of one election at most.
+// FuzzNameOf: a blob belongs to one election at most.
 func FuzzNameOf(f *testing.F) {
 	b, err := New(&container.Client{}, Options{})
 	if err != nil {

@@ -42,7 +42,7 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 	return grant, nil
 }
 
-// lookAtLine notes who outranks the holder and what is asked of it.
+// lookAtLine records the waiter that outranks the holder, and the operator's request.
 func (b *Backend) lookAtLine(ctx context.Context, grant election.Grant, c *claimed) {
 	l, _, err := b.readLine(ctx, grant.Claim.Election)
 	if err != nil {
@@ -66,7 +66,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	claim := grant.Claim
 	c := b.claimed(claim.Nonce)
 	if c == nil {
-		return nil // nothing was ever asked for it
+		return nil // nothing was ever requested for it
 	}
 	c.stop()
 	err := b.giveUp(ctx, grant, c)
@@ -83,7 +83,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	return nil
 }
 
-// giveUp returns nil when the claim has no lease any more.
+// giveUp returns nil once the claim has no lease.
 func (b *Backend) giveUp(ctx context.Context, grant election.Grant, c *claimed) error {
 	name, id := grant.Claim.Election, idOf(grant.Claim)
 	successor := ""
@@ -105,9 +105,9 @@ func (b *Backend) giveUp(ctx context.Context, grant election.Grant, c *claimed) 
 	return err
 }
 
-// signOff notes in the lock's blob that the leadership has ended, and why,
-// unless it is another's already. A grant whose answer was lost was given out
-// to nobody; it is noted as withdrawn.
+// signOff records in the lock's blob that the leadership has ended, and why, unless another
+// claim already holds it. A grant whose answer was lost never led; it is recorded as
+// withdrawn.
 func (b *Backend) signOff(ctx context.Context, grant election.Grant) error {
 	name := grant.Claim.Election
 	found, err := b.readLock(ctx, name)
@@ -121,9 +121,9 @@ func (b *Backend) signOff(ctx context.Context, grant election.Grant) error {
 	return err
 }
 
-// readyNext returns the lease id of the candidate that was nominated and is
-// ready, empty for none. That it is still there is not sure: if it is not, the
-// election is free when the lease has run out.
+// readyNext returns the lease id of the candidate that was nominated and is ready; empty
+// for none. The candidate may have gone since; in that case the election is free when the
+// lease has run out.
 func (b *Backend) readyNext(ctx context.Context, name string, c *claimed) string {
 	ctx, cancel := context.WithTimeout(ctx, courtesyMax)
 	defer cancel()
@@ -164,7 +164,7 @@ type nomination struct {
 	backend *Backend
 	claimed *claimed
 	id      string
-	until   clock.Instant // by when the candidate must have shown itself
+	until   clock.Instant // by then the candidate must have written a heartbeat
 	ready   bool
 }
 
@@ -180,7 +180,7 @@ func (b *Backend) nominate(ctx context.Context, name string, n *nomination) erro
 	}
 }
 
-// edit makes the next step towards a successor that is ready.
+// edit makes the next step towards a ready successor.
 func (n *nomination) edit(l line) (line, bool, error) {
 	now := n.backend.now()
 	n.claimed.mu.Lock()
@@ -207,7 +207,7 @@ func (n *nomination) edit(l line) (line, bool, error) {
 	return l.in(record.StateNominated), true, nil
 }
 
-// withdraw lets the line be as it was before, as far as the service answers.
+// withdraw undoes the nomination in the line, if the service answers.
 func (b *Backend) withdraw(ctx context.Context, name string, c *claimed) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), courtesyMax)
 	defer cancel()

@@ -12,12 +12,13 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// line is what the line's blob holds. It orders and informs; the lease decides.
+// line is the content of the line's blob. It gives the order of candidates and information;
+// only the lease decides.
 type line struct {
-	// Next is the candidate successor, nil for none: the one place for
-	// those who wait, taken by the one of the highest priority.
+	// Next is the successor, nil for none. It is the only place for waiters, and belongs to
+	// the one with the highest priority.
 	Next *record.Next `json:"next,omitempty"`
-	// Wanted is the id of the candidate that the holder wants to be next.
+	// Wanted is the id of the candidate that the holder wants as its successor.
 	Wanted string `json:"wanted,omitempty"`
 	// Request is what an operator has asked of the leadership with its token.
 	Request *election.Request `json:"request,omitempty"`
@@ -25,8 +26,8 @@ type line struct {
 	Touch uint64 `json:"touch,omitempty"`
 }
 
-// readLine reads the line. One that cannot be understood is an empty one: it
-// was not written by us, and nothing depends on it.
+// readLine reads the line. If it cannot be decoded it counts as empty: another program has
+// written it, and nothing depends on it.
 func (b *Backend) readLine(ctx context.Context, name string) (line, azcore.ETag, error) {
 	s, err := b.line(name).read(ctx)
 	if err != nil {
@@ -39,8 +40,8 @@ func (b *Backend) readLine(ctx context.Context, name string) (line, azcore.ETag,
 	return l, s.etag, nil
 }
 
-// changeLine reads, lets edit say what to write, and writes, until it is done.
-// Edit returns false when there is nothing to write.
+// changeLine reads the line, lets edit change it, and writes it; it repeats this until the
+// write succeeds. edit returns false if there is nothing to write.
 func (b *Backend) changeLine(ctx context.Context, name string, c *claimed, edit func(line) (line, bool, error)) error {
 	for {
 		old, etag, err := b.readLine(ctx, name)
@@ -61,8 +62,8 @@ func (b *Backend) changeLine(ctx context.Context, name string, c *claimed, edit 
 	}
 }
 
-// writeLine writes the line if it still has the ETag, and remembers a write of
-// which nobody knows whether it takes effect.
+// writeLine writes the line if it still has the ETag. It remembers a write whose outcome is
+// unknown.
 func (b *Backend) writeLine(ctx context.Context, name string, l line, etag azcore.ETag, c *claimed) error {
 	data, err := json.Marshal(l)
 	if err != nil {
@@ -79,8 +80,8 @@ func (b *Backend) writeLine(ctx context.Context, name string, l line, etag azcor
 	return err
 }
 
-// leaveLine takes a claim out of the line, and makes sure that no write of it
-// can put it back.
+// leaveLine removes a claim from the line, and makes sure that no earlier write of the
+// claim can put it back.
 func (b *Backend) leaveLine(ctx context.Context, name, nonce string, c *claimed) error {
 	return b.changeLine(ctx, name, c, func(l line) (line, bool, error) {
 		c.mu.Lock()
@@ -96,15 +97,15 @@ func (b *Backend) leaveLine(ctx context.Context, name, nonce string, c *claimed)
 	})
 }
 
-// mark is a heartbeat of a successor and when it was seen first.
+// mark is a heartbeat of a successor, and when it was first seen.
 type mark struct {
 	nonce     string
 	heartbeat uint64
 	since     clock.Instant
 }
 
-// alive reports whether the successor has shown itself within its lease, on
-// this machine's clock.
+// alive reports whether the successor has written a heartbeat within its lease, by this
+// machine's clock.
 func (m *mark) alive(next *record.Next, now clock.Instant) bool {
 	if next == nil {
 		return false
@@ -115,8 +116,8 @@ func (m *mark) alive(next *record.Next, now clock.Instant) bool {
 	return now < m.since.Add(time.Duration(next.LeaseMs)*time.Millisecond)
 }
 
-// heartbeatAs returns the claim as the successor, in the given state, with a heartbeat
-// that differs from the one before.
+// heartbeatAs returns the line with the claim as successor in the given state, with a new
+// heartbeat.
 func (l line) heartbeatAs(claim election.Claim, state string) line {
 	next := record.Next{ID: claim.ID, Nonce: claim.Nonce, Priority: claim.Priority, Metadata: claim.Metadata,
 		LeaseMs: leaseOf(claim).Milliseconds(), Heartbeat: 1, State: state}
@@ -127,7 +128,7 @@ func (l line) heartbeatAs(claim election.Claim, state string) line {
 	return l
 }
 
-// in returns the line with its next in another state.
+// in returns the line with its successor in another state.
 func (l line) in(state string) line {
 	next := *l.Next
 	next.State = state
@@ -135,9 +136,9 @@ func (l line) in(state string) line {
 	return l
 }
 
-// tidied returns the line as it is for a new leader, and whether it is another
-// one. What is asked of the new leadership stays: it can be seen, and asked,
-// before it has tidied up.
+// tidied returns the line for a new leader, and whether it differs. A request to the new
+// leadership stays, because others can see that leadership, and request something of it,
+// before it has tidied the line.
 func (l line) tidied(nonce string, token election.Token) (line, bool) {
 	old := l
 	switch {
@@ -154,8 +155,8 @@ func (l line) tidied(nonce string, token election.Token) (line, bool) {
 	return l, l != old
 }
 
-// asked returns the line with a request, unless a later leadership was asked
-// for something already: then that of the request is over. See Request.Replaces.
+// asked returns the line with a request, unless it already has a request to a later
+// leadership: the leadership of this request is then over. See Request.Replaces.
 func (l line) asked(request election.Request) (line, error) {
 	if l.Request != nil && l.Request.Token > request.Token {
 		return l, election.ErrNoLeader

@@ -12,14 +12,13 @@ const (
 	lineSuffix = ".line"
 )
 
-// blobOf returns the name of a blob of an election: the election's name with
-// everything but letters, digits and -_.~ as %XX, so that no election is the
-// folder of another.
+// blobOf returns the name of an election's blob: the election's name with everything but
+// letters, digits and -_.~ written as %XX, so that no election is the folder of another.
 func (b *Backend) blobOf(name, suffix string) string {
 	return b.options.Prefix + "/" + strings.ReplaceAll(url.QueryEscape(name), "+", "%20") + suffix
 }
 
-// nameOf is the inverse for locks; false for blobs that are none.
+// nameOf is the inverse for locks; it returns false for other blobs.
 func (b *Backend) nameOf(blob string) (string, bool) {
 	text, ours := strings.CutPrefix(blob, b.options.Prefix+"/")
 	text, isLock := strings.CutSuffix(text, lockSuffix)
@@ -27,11 +26,11 @@ func (b *Backend) nameOf(blob string) (string, bool) {
 	return name, ours && isLock && err == nil && b.blobOf(name, lockSuffix) == blob
 }
 
-// leaseID returns the id of the lease of a claim (azureblob-A2): the service wants its
-// digits in groups.
+// leaseID returns the lease id of a claim (azureblob-A2): the nonce, with its digits
+// grouped as the service requires.
 func leaseID(nonce string) string {
 	if len(nonce) != 32 {
-		return nonce // not of an Elector; the service says what it thinks of it
+		return nonce // not from an Elector; the service will report an error
 	}
 	return strings.Join([]string{nonce[:8], nonce[8:12], nonce[12:16], nonce[16:20], nonce[20:]}, "-")
 }

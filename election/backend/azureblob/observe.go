@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/polling"
 )
 
-// observeLease is the lease by which an observer chooses its polls.
+// observeLease is the lease from which an observer derives its pause between polls.
 const observeLease = 30 * time.Second
 
 // Observe polls both blobs. A candidate that has acquired the lease but not yet stored its token

@@ -134,7 +134,7 @@ func TestOptionsThatCannotBeAreRefused(t *testing.T) {
 }
 
 // TestQueueOfANewLeaderKeepsWhatIsAskedOfIt: its token is stored, and seen, before
-// it tidies up.
+// it tidies the queue up.
 func TestQueueOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
 	for _, test := range []struct {
 		asked election.Token

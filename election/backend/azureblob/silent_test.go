@@ -37,8 +37,8 @@ func onSilence(t *testing.T) *Backend {
 	return b
 }
 
-// TestRequestWithoutAnAnswerEnds (azureblob-A4): whatever the request, and though nothing
-// else bounds it.
+// TestRequestWithoutAnAnswerEnds (azureblob-A4), whichever request it is, and even if
+// nothing else limits its time.
 func TestRequestWithoutAnAnswerEnds(t *testing.T) {
 	o := onSilence(t).lock("e")
 	for what, request := range map[string]func(context.Context) error{
@@ -79,7 +79,7 @@ func TestClaimsAreForgottenWithoutAService(t *testing.T) {
 				t.Fatal("released")
 			}
 		}
-		// The clock of the backend is the machine's, so their time is moved on.
+		// The clock of the backend is the machine's, so the test moves the claims into the past.
 		for _, c := range b.claims {
 			c.left = clock.Now().Add(-3 * LeaseMax)
 		}

@@ -16,15 +16,15 @@ import (
 	"github.com/conclave-project/conclave/election/internal/tenures"
 )
 
-// state is what the lock's blob holds.
+// state is the content of the lock's blob.
 type state struct {
-	// Token of the holder, or of the last one.
+	// Token is that of the holder, or of the last one.
 	Token election.Token `json:"token"`
-	// Holder is the id of the leader, empty for none; Nonce that of its
-	// claim. They count only while there is a lease.
+	// Holder is the id of the leader, empty for none; Nonce is that of its claim. They
+	// count only while there is a lease.
 	Holder string `json:"holder,omitempty"`
 	Nonce  string `json:"nonce,omitempty"`
-	// Metadata is what the holder says of itself.
+	// Metadata is the holder's.
 	Metadata []byte `json:"metadata,omitempty"`
 	// History holds the latest leaderships, oldest first.
 	History []election.Tenure `json:"history,omitempty"`
@@ -37,7 +37,7 @@ type lockSeen struct {
 	leased bool
 }
 
-// errNotOurs marks a blob that something else has written.
+// errNotOurs is returned for a blob that another program has written.
 var errNotOurs = errors.New("the blob is not of an election; use a prefix or a container of its own")
 
 // readLock reads the state. An empty blob is an election that nobody has won.
@@ -77,8 +77,7 @@ func (b *Backend) writeLock(ctx context.Context, name string, s state, etag azco
 	return b.lock(name).write(ctx, data, etag, id, map[string]*string{"token": to.Ptr(token)})
 }
 
-// taken returns the state with the claim as its holder, and a token of its own
-// (azureblob-A3).
+// taken returns the state with the claim as holder, and with its new token (azureblob-A3).
 func (s state) taken(claim election.Claim, now time.Time) state {
 	token := max(s.Token+1, election.Token(max(0, now.UnixMilli())))
 	return state{Token: token, Holder: claim.ID, Nonce: claim.Nonce, Metadata: claim.Metadata,
@@ -90,5 +89,5 @@ func (s state) released(reason election.Reason, now time.Time) state {
 	return state{Token: s.Token, History: tenures.End(s.History, s.Token, reason, now)}
 }
 
-// wall is the time for people, and the floor of tokens.
+// wall returns the wall clock, for people and as the minimum of tokens.
 func wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

@@ -22,13 +22,13 @@ import (
 	"github.com/conclave-project/conclave/internal/storm"
 )
 
-// TestElectionsThroughStorms has candidates campaign on blobs in memory, with leases as the service
-// gives them, over the service's client and links that lose and delay requests and answers.
+// TestElectionsThroughStorms has candidates campaign on blobs in memory, with leases like the
+// service's, over the service's client and links that lose and delay requests and answers.
 func TestElectionsThroughStorms(t *testing.T) {
 	storm.Through(t, 10, func(_ *testing.T, seed uint64) storm.Played { return newBlobStorm(seed, blobMutant{}) })
 }
 
-// blobStorm is a service, and candidates over links to it.
+// blobStorm is a service with candidates that reach it over links.
 type blobStorm struct {
 	*storm.Links
 	mutant blobMutant
@@ -93,7 +93,7 @@ type linkedBlobs struct {
 // Do sends a request.
 func (l linkedBlobs) Do(r *http.Request) (answer *http.Response, err error) {
 	got := make(chan *http.Response, 1)
-	ask := r.Clone(r.Context()) // it may be on its way for longer than its caller
+	ask := r.Clone(r.Context()) // it may be in flight for longer than its caller waits
 	var text []byte
 	if r.Body != nil {
 		if text, err = io.ReadAll(r.Body); err != nil {
@@ -113,7 +113,7 @@ func (l linkedBlobs) Do(r *http.Request) (answer *http.Response, err error) {
 	return answer, nil
 }
 
-// blobs are those of a container.
+// blobs is the blobs of a container.
 type blobs struct {
 	clock  clock.Clock
 	mutant blobMutant
@@ -121,13 +121,13 @@ type blobs struct {
 
 	mu   sync.Mutex
 	all  map[string]*aBlob
-	last int // ETag
+	last int // the last ETag
 }
 
 type aBlob struct {
 	text   []byte
 	etag   string
-	lease  string // empty for none, not even one that has run out
+	lease  string // empty for none, not even an expired one
 	until  clock.Instant
 	length time.Duration
 }
@@ -137,7 +137,7 @@ func (b *blobs) Do(r *http.Request) (*http.Response, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	r = r.Clone(r.Context())
-	for name, values := range r.Header { // the client writes them as they are
+	for name, values := range r.Header { // the client writes their names as they are
 		r.Header[http.CanonicalHeaderKey(name)] = values
 	}
 	found := b.all[r.URL.Path]
@@ -195,7 +195,7 @@ func (b *blobs) put(r *http.Request, found *aBlob) bloberror.Code {
 		return bloberror.LeaseLost
 	}
 	if !b.isLeased(found) {
-		found.lease = "" // one that has run out cannot be renewed after this
+		found.lease = "" // an expired lease cannot be renewed after this
 	}
 	found.text, _ = io.ReadAll(r.Body)
 	b.last++
@@ -206,7 +206,7 @@ func (b *blobs) put(r *http.Request, found *aBlob) bloberror.Code {
 	return ""
 }
 
-// act does something with the lease.
+// act carries out an action on the lease.
 func (b *blobs) act(h http.Header, one *aBlob) bloberror.Code {
 	id, proposed, leased := h.Get("x-ms-lease-id"), h.Get("x-ms-proposed-lease-id"), b.isLeased(one)
 	switch action := h.Get("x-ms-lease-action"); {
@@ -218,7 +218,7 @@ func (b *blobs) act(h http.Header, one *aBlob) bloberror.Code {
 		one.until = b.clock.Now().Add(one.length)
 	case one.lease == "" || action == "change" && !leased:
 		return bloberror.LeaseNotPresentWithLeaseOperation
-	case action == "change" && proposed == one.lease: // again
+	case action == "change" && proposed == one.lease: // the second time
 	case id != one.lease:
 		return bloberror.LeaseIDMismatchWithLeaseOperation
 	case action == "change":

@@ -13,22 +13,22 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestNoTwoLeadUnderTorture: the service stalls, ways to it are cut and
-// slow, leases are broken. The emulator is not killed: it would forget leases,
-// which the service does not.
+// TestNoTwoLeadUnderTorture: the service stalls, links to it are partitioned
+// and slow, leases are broken. The emulator is not killed, because it would
+// forget leases, which the service does not.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const candidates = 4
 	server := start(t)
 	url := containers(server)(t) + "&poll=200ms"
 	ways := server.Links(t, candidates)
 	links := storetest.LinksTo(server, ways)
-	operator := open(t, url).(*azureblob.Backend) // makes the container
+	operator := open(t, url).(*azureblob.Backend) // creates the container
 	url = strings.Replace(url, "create=true", "create=false", 1)
 	faults := links.Faults(azureblob.LeaseMin)
 	delete(faults, "restart")
 	faults["break"] = func(t *testing.T, _ *rand.Rand) {
 		left, err := operator.Break(awaittest.Within(t), "torture")
-		t.Logf("broken, %v left, %v", left, err) // there may be none to break
+		t.Logf("broken, %v left, %v", left, err) // there may be no lease to break
 	}
 	storetest.Torture{Candidates: candidates, Faults: faults, Lease: azureblob.LeaseMin, For: 3 * time.Minute,
 		LeadersMin: 4,

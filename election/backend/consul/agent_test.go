@@ -25,9 +25,9 @@ import (
 // TTL, locks, transactions and blocking queries.
 type agent struct {
 	clock clock.Clock
-	// put is told of each key that is written, and of the name of the session that locks it.
+	// put is called with each key that is written, and with the name of the session that locks it.
 	put func(key, session string)
-	// asked is told of each request; nil for nobody.
+	// asked is called for each request, unless it is nil.
 	asked func()
 
 	mu       sync.Mutex
@@ -50,7 +50,7 @@ func newAgent(c clock.Clock) *agent {
 
 var errAgentConflict = errors.New("refused")
 
-// answer is what the agent says.
+// agentAnswer is the agent's answer to a request.
 type agentAnswer struct {
 	status int
 	index  uint64
@@ -89,7 +89,7 @@ func (a *agent) tell() {
 	a.changed = make(chan struct{})
 }
 
-// session answers what sessions are asked.
+// session answers requests about sessions.
 func (a *agent) session(path string, body []byte) agentAnswer {
 	what, id, _ := strings.Cut(strings.TrimPrefix(path, "/v1/session/"), "/")
 	found := a.sessions[id]
@@ -121,7 +121,7 @@ func (a *agent) session(path string, body []byte) agentAnswer {
 	return agentAnswer{body: all}
 }
 
-// destroy ends a session and deletes what it locks.
+// destroy ends a session and deletes the keys that it locks.
 func (a *agent) destroy(id string) {
 	if a.sessions[id] == nil {
 		return
@@ -140,7 +140,7 @@ func (a *agent) expire() {
 	}
 }
 
-// extend has all sessions begin again, as a new leader of Consul does.
+// extend restarts all sessions, as a new leader of Consul does.
 func (a *agent) extend() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -150,7 +150,8 @@ func (a *agent) extend() {
 	}
 }
 
-// get reads a key, or lists those below one, and waits for another index if it is asked to.
+// get reads a key, or lists the keys below it. If the query names an index, get waits until that
+// has changed.
 func (a *agent) get(ctx context.Context, key string, query url.Values) agentAnswer {
 	after, _ := strconv.ParseUint(query.Get("index"), 10, 64)
 	wait, _ := time.ParseDuration(query.Get("wait"))
@@ -161,7 +162,7 @@ func (a *agent) get(ctx context.Context, key string, query url.Values) agentAnsw
 		if after == 0 || answer.index > after {
 			return answer
 		}
-		next := time.Hour // when a session ends by itself
+		next := time.Hour // when the next session ends by itself
 		for _, s := range a.sessions {
 			next = min(next, max(0, s.until.Sub(a.clock.Now()))*11/10+time.Millisecond)
 		}
@@ -199,12 +200,12 @@ func (a *agent) read(key string, list bool) agentAnswer {
 		}
 	}
 	if segments = slices.Compact(segments); len(segments) > 0 {
-		return agentAnswer{index: a.index, body: segments} // of all keys, which is more than needs be
+		return agentAnswer{index: a.index, body: segments} // of all keys: more than needed
 	}
 	return agentAnswer{status: http.StatusNotFound, index: a.index}
 }
 
-// transact carries all operations out, or none.
+// transact carries out all operations, or none.
 func (a *agent) transact(body []byte) agentAnswer {
 	var ops api.TxnOps
 	if err := json.Unmarshal(body, &ops); err != nil {
@@ -233,7 +234,7 @@ func (a *agent) transact(body []byte) agentAnswer {
 	return agentAnswer{body: answer}
 }
 
-// operate carries one operation out on a copy.
+// operate carries out one operation on a copy.
 func (a *agent) operate(op *api.KVTxnOp, pairs map[string]*api.KVPair) (results []*api.KVPair, changed bool, err error) {
 	found := pairs[op.Key]
 	set := &api.KVPair{Key: op.Key, Value: op.Value, Flags: op.Flags, Session: op.Session}
@@ -307,7 +308,7 @@ func (a *agent) set(pair *api.KVPair, pairs map[string]*api.KVPair) error {
 	return nil
 }
 
-// response is the answer as the client reads it.
+// response returns the answer as the client reads it.
 func (a agentAnswer) response(r *http.Request) *http.Response {
 	text, _ := json.Marshal(a.body)
 	response := &http.Response{StatusCode: max(a.status, http.StatusOK), Header: http.Header{}, Request: r,

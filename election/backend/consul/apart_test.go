@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// below is a server that has some keys, and answers transactions that read.
+// below is a server that has some keys, and answers read transactions.
 type below []*api.KVPair
 
 func (b below) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -61,8 +61,8 @@ func (b below) segments(root string) (found []string) {
 	return slices.Compact(found)
 }
 
-// TestLocksOfOtherElectionsStandInNoQueue: their names may be such that their keys are
-// below those of its waiters, also as a program with another prefix sees them.
+// TestLocksOfOtherElectionsStandInNoQueue: the names of other elections may put their
+// keys below those of an election's waiters, also for a program with another prefix.
 func TestLocksOfOtherElectionsStandInNoQueue(t *testing.T) {
 	claim := election.Claim{Election: "jobs", ID: "a", Nonce: strings.Repeat("a", 32)}
 	own := &api.KVPair{Key: keys{}.waiter(claim), Value: queue.Encode(waiter{ID: "a"}), Session: "of a", CreateIndex: 9, ModifyIndex: 9}

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 )
 
-// TestNextLeaderIsAskedWhileARequestOfTheLastOneStands: the last one has stepped down, and its
-// session lives on, as the servers do where the request to end it is lost.
+// TestNextLeaderIsAskedWhileARequestOfTheLastOneStands: the last leader has stepped down, but its
+// session lives on, as it does on the servers when the request to end it is lost.
 func TestNextLeaderIsAskedWhileARequestOfTheLastOneStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAgent(bubble.Clock(1))
@@ -26,7 +26,7 @@ func TestNextLeaderIsAskedWhileARequestOfTheLastOneStands(t *testing.T) {
 			asked := 0
 			a.asked = func() {
 				if asked++; asked > 20 {
-					cancel() // it would go on for as long as the session lives
+					cancel() // otherwise it goes on for as long as the session lives
 				}
 			}
 			if err := operator.Ask(ctx, "e", election.Request{By: "me", Transfer: "c"}); err != nil {
@@ -46,8 +46,9 @@ func TestNextLeaderIsAskedWhileARequestOfTheLastOneStands(t *testing.T) {
 	})
 }
 
-// TestLockThatComesTwiceKeepsTheToken: the servers carry a request out whose sender has long been
-// answered another one, and locking what is held would change the index that is the token.
+// TestLockThatComesTwiceKeepsTheToken: the servers may carry out a request long after its sender
+// has repeated it and got an answer, and locking a held key would change the index that is the
+// token.
 func TestLockThatComesTwiceKeepsTheToken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := storeOn(direct{newAgent(bubble.Clock(1))}, bubble.Clock(1)).Entry(t.Context(),
@@ -62,7 +63,8 @@ func TestLockThatComesTwiceKeepsTheToken(t *testing.T) {
 	})
 }
 
-// locked has a candidate enter an election that is free, and returns the token with which it has the lock.
+// locked has a candidate enter an election without a leader, and returns the token with which it
+// gets the lock.
 func locked(t *testing.T, e queue.Entry) election.Token {
 	t.Helper()
 	_, created := e.Create(t.Context())

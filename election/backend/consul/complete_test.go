@@ -6,7 +6,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// A check that there is no key has no result, and those after it have theirs.
+// The check that a key is absent has no result; the operations after it have theirs.
 func TestEachOperationHasItsResult(t *testing.T) {
 	absent := &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: "absent"}
 	lock := &api.KVTxnOp{Verb: api.KVLock, Key: "lock"}

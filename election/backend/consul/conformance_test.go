@@ -33,7 +33,7 @@ func open(t testing.TB, url string) election.Backend {
 	return storetest.Opener(consul.Open).Open(t, url)
 }
 
-// operator is a client beside all candidates.
+// operator is a client that is none of the candidates.
 func operator(t testing.TB, url string) *api.Client {
 	t.Helper()
 	config := api.DefaultConfig()
@@ -62,7 +62,7 @@ func TestConsulBackendPassesTheSuite(t *testing.T) {
 	})
 }
 
-// deleteAll takes all of an election away.
+// deleteAll deletes everything that belongs to an election.
 func deleteAll(t testing.TB, url, name string) {
 	for _, prefix := range []string{name + "/.lock", "conclave/elections/" + name + "/"} {
 		if _, err := operator(t, url).KV().DeleteTree(prefix, nil); err != nil {

@@ -15,16 +15,15 @@ import (
 var (
 	errNoSession = fmt.Errorf("%w: the session has ended", election.ErrLost)
 	errNotHeld   = fmt.Errorf("%w: the key is not locked by this candidate's session any more", election.ErrLost)
-	// errPaused ends a claim whose process was paused, or partitioned, for too
-	// long.
+	// errPaused ends a claim whose process was paused or partitioned for too long.
 	errPaused = fmt.Errorf("%w: its session was not renewed in time", election.ErrLost)
 )
 
-// denied is how Consul begins to say that a token may not do something. The
-// client passes it on as the code of an answer or as text only.
+// denied is the beginning of Consul's message that a token may not do something. The client
+// returns it as the status code of an answer, or only as text.
 const denied = "Permission denied"
 
-// Mark gives errors of Consul the marks of package election.
+// Mark adds the marks of package election to errors of Consul.
 func (s *store) Mark(err error) error {
 	var status api.StatusError
 	if err == nil {
@@ -37,10 +36,10 @@ func (s *store) Mark(err error) error {
 	return err
 }
 
-// crossed reports whether a request has failed only because another one was
-// given up at the same moment: net/http may put a connection to new use just
-// before it closes it for the old request's sake. All requests that are repeated
-// for it may be carried out twice.
+// crossed reports whether a request has failed only because another one was cancelled at
+// the same moment: net/http may reuse a connection just before it closes it because of the
+// cancelled request. Every request that is repeated for this reason may safely be carried
+// out twice.
 func crossed(ctx context.Context, err error) bool {
 	return errors.Is(err, context.Canceled) && ctx.Err() == nil
 }

@@ -11,8 +11,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/consul"
 )
 
-// One leader among all processes that run this, and among those that run
-// "consul lock billing/nightly COMMAND".
+// One leader among all processes that run this program or "consul lock billing/nightly COMMAND".
 func Example() {
 	client, err := api.NewClient(api.DefaultConfig())
 	if err != nil {
@@ -33,10 +32,10 @@ func Example() {
 	log.Print(err)
 }
 
-// A write that the store refuses once the leadership is over, whatever the leader
-// takes itself for: in a transaction of the program's own.
+// A write in a transaction of the program's own. The store refuses it once the
+// leadership is over, even if the leader still considers itself the leader.
 func ExampleFence() {
-	var client *api.Client // of the program
+	var client *api.Client // the program's own
 	save := func(ctx context.Context, lead election.Leadership) error {
 		leads, err := consul.Fence(lead)
 		if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// TestFailoverOfConsulElectsNoTwo freezes and kills whichever server leads
+// TestFailoverOfConsulElectsNoTwo pauses and kills the server that leads
 // Consul, and with it the agent of one candidate, while candidates lead,
-// resign, are frozen and killed: an old leader of Consul that thaws says yes to
-// renewals of sessions that have ended (consul-C3).
+// resign, and are paused and killed: an old leader of Consul that resumes
+// accepts renewals of sessions that have ended (consul-C3).
 func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
 	s := stores.Start(t, "consul-cluster")
 	addrs := strings.Split(s.Note["addrs"], ",")
@@ -33,7 +33,7 @@ func TestFailoverOfConsulElectsNoTwo(t *testing.T) {
 	})
 }
 
-// leaderOf returns the name of the server that reports that it leads.
+// leaderOf returns the name of the server that says it leads.
 func leaderOf(t testing.TB, addrs []string) string {
 	t.Helper()
 	leader := -1

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// lockedBy is the check that fails without the lock. Nothing changes it.
+// lockedBy is the check that fails unless the session holds the lock. It changes nothing.
 type lockedBy struct{ key, session string }
 
 func (l lockedBy) op() *api.KVTxnOp {

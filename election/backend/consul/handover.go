@@ -19,8 +19,8 @@ func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 	return queue.Each(e.keys.candidates(e.claim.Election, now.waiters), err)
 }
 
-// Nominate writes the nomination into the key of the waiter and touches the one before it,
-// for which its waiter waits.
+// Nominate writes the nomination into the waiter's key, and touches the key before it,
+// which the waiter watches.
 func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nomination, error) {
 	n := queue.Nomination{Round: fmt.Sprintf("%d.%d", e.token.Load(), e.rounds.Add(1))}
 	for {
@@ -47,8 +47,7 @@ func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nom
 	}
 }
 
-// answerPause is how long the holder waits without an event before it looks
-// anyway.
+// answerPause is how long the holder waits for an event before it reads without one.
 const answerPause = time.Second
 
 // Answered reads the key of the nominee.
@@ -75,7 +74,8 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 // Promote does nothing: Leave hands the key over.
 func (e *entry) Promote(context.Context, queue.Candidate) error { return nil }
 
-// Answer writes into the own key, unless there is another nomination by now.
+// Answer writes the answer into this candidate's key, unless another nomination has
+// replaced this one.
 func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	now, err := e.look(ctx)
 	if err != nil || now.at < 0 || now.waiters[now.at].Round != n.Round {
@@ -90,8 +90,8 @@ func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	return err
 }
 
-// rival returns the waiter that outranks the holder, empty if there is none or
-// if that cannot be found out now.
+// rival returns the waiter that outranks the holder; empty if there is none, or if that
+// cannot be found out now.
 func (e *entry) rival(ctx context.Context) string {
 	within, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -107,8 +107,8 @@ func (e *entry) rival(ctx context.Context) string {
 	return rival.ID
 }
 
-// unlock frees the key. Ending the session would do so as well, but with the
-// lock-delay.
+// unlock returns the operation that unlocks the key. The end of the session would unlock it
+// too, but with the lock-delay.
 func (e *entry) unlock() *api.KVTxnOp {
 	return &api.KVTxnOp{Verb: api.KVUnlock, Key: e.lock, Flags: api.LockFlagValue, Session: e.sessionID()}
 }

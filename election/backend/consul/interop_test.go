@@ -21,8 +21,8 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// consulLockLease is the most that a killed "consul lock" keeps others out: its
-// TTL of 15 s, doubled, and its lock-delay.
+// consulLockLease is the longest time for which a killed "consul lock" keeps others out:
+// twice its TTL of 15 s, plus its lock-delay.
 const consulLockLease = 45 * time.Second
 
 func TestKeyIsSharedWithConsulLock(t *testing.T) {
@@ -91,7 +91,7 @@ func fenced(t testing.TB, url string) func(election.Leadership) error {
 	}
 }
 
-// link returns the store on a link of its own.
+// link returns the store behind a link of its own.
 func link(t testing.TB, url string) (string, overlap.Link) {
 	t.Helper()
 	link, err := stores.At(url).Link()
@@ -102,7 +102,7 @@ func link(t testing.TB, url string) (string, overlap.Link) {
 	return strings.Replace(url, stores.At(url).Addr, link.Addr, 1), link
 }
 
-// TestTokensGrowThoughConsulLockDeletesTheKey: its LockIndex begins again.
+// TestTokensGrowThoughConsulLockDeletesTheKey, which makes its LockIndex start again.
 func TestTokensGrowThoughConsulLockDeletesTheKey(t *testing.T) {
 	url := stores.Start(t, "consul").URL
 	b, client := open(t, url), operator(t, url)
@@ -130,7 +130,7 @@ func TestTokensGrowThoughConsulLockDeletesTheKey(t *testing.T) {
 	}
 }
 
-// TestKeyOfSomethingElseIsLeftAlone: a semaphore, or a value of the user's.
+// TestKeyOfSomethingElseIsLeftAlone, such as a semaphore or a value of the user's.
 func TestKeyOfSomethingElseIsLeftAlone(t *testing.T) {
 	url := stores.Start(t, "consul").URL
 	client := operator(t, url)
@@ -148,7 +148,7 @@ func TestKeyOfSomethingElseIsLeftAlone(t *testing.T) {
 }
 
 // TestWaiterThatWasPutBackFromACopyKeepsNobodyOut: "consul kv export" leaves sessions out,
-// and a key without one stays for ever.
+// and a key without a session stays forever.
 func TestWaiterThatWasPutBackFromACopyKeepsNobodyOut(t *testing.T) {
 	url := stores.Start(t, "consul").URL
 	old := "conclave/elections/e/line/0000/" + claim("old", lease).Nonce

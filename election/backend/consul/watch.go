@@ -10,17 +10,16 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// watched is a key, or with a slash at its end all below it, and the index at
-// which it was seen.
+// watched is a key, or a prefix if it ends in a slash, with the index at which it was read.
 type watched struct {
 	key   string
 	index uint64
 }
 
-// get reads a key by quorum; with an index it waits, for at most the limit,
-// until the key's is another one.
+// get reads a key by quorum. With an index it first waits, at most for the limit, until the
+// key's index differs.
 func (s *store) get(ctx context.Context, key string, index uint64, limit time.Duration) (*api.KVPair, uint64, error) {
-	// Servers wait up to a sixteenth longer.
+	// Servers may wait up to a sixteenth longer.
 	ctx, cancel := context.WithTimeout(ctx, limit+limit/16+answerLimit)
 	defer cancel()
 	options := (&api.QueryOptions{RequireConsistent: true, WaitIndex: index, WaitTime: limit}).WithContext(ctx)
@@ -39,8 +38,8 @@ func indexOf(meta *api.QueryMeta) uint64 {
 	return max(1, meta.LastIndex)
 }
 
-// await returns when one of the keys may have changed, or after the limit. An
-// error says that the store cannot tell.
+// await returns when one of the keys may have changed, or after the limit. An error means
+// that the store cannot report changes.
 func (s *store) await(ctx context.Context, limit time.Duration, keys ...watched) error {
 	if limit <= 0 {
 		return nil
@@ -66,7 +65,7 @@ func (s *store) await(ctx context.Context, limit time.Duration, keys ...watched)
 	return nil
 }
 
-// Wait returns when there is a reason to look again (consul-C5).
+// Wait returns when there is a reason to read again (consul-C5).
 func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
 	now := e.seen
 	own, free := now.waiters[now.at], now.lock.Session == ""
@@ -81,10 +80,10 @@ func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
 	return e.await(ctx, limit, keys...)
 }
 
-// guardLimit is how long a leader waits for news in one query.
+// guardLimit is how long one query of a leader waits for news.
 const guardLimit = 30 * time.Second
 
-// Guard follows the lock and the request.
+// Guard watches the lock and the request.
 func (e *entry) Guard(ctx context.Context, news func()) error {
 	lock, request := watched{key: e.lock}, watched{key: e.request}
 	for {
@@ -110,26 +109,26 @@ func (e *entry) Guard(ctx context.Context, news func()) error {
 	}
 }
 
-// observer shows one election.
+// observer observes one election.
 type observer struct {
 	*store
 	name string
-	keys []watched // as of the latest look
+	keys []watched // as of the last Look
 }
 
-// Observe returns an observer. It sees candidates of "consul lock" when they
-// lead, by the names of their sessions.
+// Observe returns an observer. It shows a candidate of "consul lock" only while it leads,
+// by the name of its session.
 func (s *store) Observe(_ context.Context, name string) queue.Observer {
 	return &observer{store: s, name: name,
 		keys: []watched{{key: s.keys.lock(name)}, {key: s.keys.side(name)}}}
 }
 
-// observeLimit is after how long an observer looks without an event, so that
-// it notices servers that have gone silently.
+// observeLimit is after how long an observer reads without an event, so that it notices
+// servers that have gone silently.
 const observeLimit = 10 * time.Second
 
-// Look reads the election, after the indexes from which its changes can be
-// awaited, unless it is looked at once.
+// Look reads the election. Before that it reads the indexes from which Wait waits for
+// changes, unless the caller looks only once.
 func (o *observer) Look(ctx context.Context, once bool) (queue.Sight, error) {
 	for i, k := range o.keys {
 		var err error

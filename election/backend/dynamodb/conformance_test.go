@@ -35,8 +35,7 @@ func TestMain(m *testing.M) {
 	storetest.Opener(dynamodb.Open).Main(m)
 }
 
-// lease is short, and the polls are a twentieth: that is what there is to
-// prove, not the patience of those who run the tests.
+// lease is short, and polls are a twentieth of it apart, so that the tests do not take long.
 const lease = 2 * time.Second
 
 func TestDynamoDBBackendPassesTheSuite(t *testing.T) {
@@ -88,7 +87,7 @@ func open(t testing.TB, url string) election.Backend {
 	return storetest.Opener(dynamodb.Open).Open(t, url)
 }
 
-// operator is a client beside all candidates, and the table of the URL.
+// operator is a client that is none of the candidates, with the table of the URL.
 func operator(t testing.TB, text string) (*awsdynamodb.Client, string) {
 	t.Helper()
 	u, err := url.Parse(text)
@@ -105,7 +104,7 @@ func operator(t testing.TB, text string) (*awsdynamodb.Client, string) {
 }
 
 // TestStaleLeaderIsRefusedByTheTransaction: two leaderships write through
-// Fence, and the first one comes late.
+// Fence, and the first one comes too late.
 func TestStaleLeaderIsRefusedByTheTransaction(t *testing.T) {
 	server := stores.Start(t, "dynamodb")
 	backend := open(t, server.URL)
@@ -134,7 +133,7 @@ func TestStaleLeaderIsRefusedByTheTransaction(t *testing.T) {
 	}
 }
 
-// pay writes an invoice into the same table, if the token still is the last.
+// pay writes an invoice into the same table if the token is still the last.
 func pay(client *awsdynamodb.Client, table string, token election.Token) error {
 	fence, err := dynamodb.Fence(dynamodb.Options{Table: table}, "billing", token)
 	if err != nil {

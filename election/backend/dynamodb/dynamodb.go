@@ -21,6 +21,10 @@
 //	             same version for the whole lease, by its own clock, as in AWS's own lock client.
 //	             So a candidate that comes late waits a whole lease for a holder that has died,
 //	             and no renewal costs a read.
+//	dynamodb-D5  A table that Open is to create is created by the first write that finds none. So a
+//	             service that does not answer is waited for like any other, and a program that only
+//	             looks, or finds the table there, needs no permission to create it. A table that
+//	             was seen and is gone is not created again.
 //
 // Nothing may delete items: leave the table's own time to live switched off. If an item is
 // deleted, the election goes on with a higher token, but the last leader may lead for the rest of
@@ -82,7 +86,7 @@ func New(client *dynamodb.Client, options Options) (*record.Backend, error) {
 	return record.New(s, record.Options{}), nil
 }
 
-// Traits names the store and says what it depends on.
+// Traits returns what the store promises and what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "dynamodb", LeaseMin: time.Second, Guarantees: election.Guarantees{
 		Failover: "within a Region none: a write is in two of three zones before it is answered. Between " +
@@ -96,5 +100,5 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// pollLeast is the shortest pause between two looks, unless Options.Poll says otherwise.
+// pollLeast is the shortest pause between two polls, unless Options.Poll is set.
 const pollLeast = 100 * time.Millisecond

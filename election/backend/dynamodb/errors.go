@@ -11,9 +11,9 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// explain says what was being done, and which errors are final. What is not
-// known here (throttling, time-outs, the service's own trouble) passes, and a
-// write that ended so may or may not have been carried out.
+// explain says what was being done, and marks final errors. Unknown errors (throttling,
+// time-outs, trouble in the service) count as temporary; a write that ended with one may or
+// may not have been carried out.
 func (s *store) explain(what string, err error) error {
 	var refused *types.ConditionalCheckFailedException
 	if errors.As(err, &refused) {

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/election/backend/dynamodb"
 )
 
-// What the leader writes goes through in one transaction with a look at the
-// election: a leader that was frozen and has been replaced writes nothing.
+// The leader's write and a check of the election are one transaction: a leader
+// that was paused and has been replaced writes nothing.
 func ExampleFence() {
 	ctx := context.Background()
 	loaded, err := config.LoadDefaultConfig(ctx)

@@ -14,10 +14,10 @@ import (
 // writes that only a leader may make. A stale leader gets a TransactionCanceledException with the
 // reason ConditionalCheckFailed. The check costs two write units per KB of the item.
 //
-// A transaction and a renewal that reach the item at the same time fail each other with a
+// A transaction and a renewal that reach the item at the same time make each other fail with a
 // TransactionConflict. Renewals are retried for half a second; a program that writes with Fence
-// must retry too. More than some tens of fenced transactions a second can keep the leader from
-// renewing: in that case check the token once for many writes.
+// must retry too. More than a few dozen fenced transactions a second can keep the leader from
+// renewing: in that case, check the token once for many writes.
 func Fence(options Options, name string, token election.Token) (types.TransactWriteItem, error) {
 	options, err := options.validate()
 	if err != nil {

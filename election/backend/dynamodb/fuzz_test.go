@@ -6,7 +6,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 )
 
-// FuzzDecode: whatever an item holds, it is a record or an error.
+// FuzzDecode: whatever an item holds is a record or an error.
 func FuzzDecode(f *testing.F) {
 	s, err := newStore(nil, Options{Table: "t"})
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// realStore is a store on a server of its own.
+// realStore returns a store on a server of its own.
 func realStore(t *testing.T) *store {
 	t.Helper()
 	server := stores.Start(t, "dynamodb")
 	return storeAt(t, server, server.Addr)
 }
 
-// storeAt is a store on a server that is reached by the given address.
+// storeAt returns a store on a server that is reached at the given address.
 func storeAt(t *testing.T, server *stores.Server, addr string) *store {
 	t.Helper()
 	u, err := url.Parse(strings.Replace(server.URL, server.Addr, addr, 1))
@@ -41,10 +41,10 @@ func storeAt(t *testing.T, server *stores.Server, addr string) *store {
 	}
 	client := dynamodb.NewFromConfig(loaded, func(o *dynamodb.Options) {
 		o.BaseEndpoint = aws.String(u.Query().Get("endpoint"))
-		o.Logger = logging.Nop{} // it warns of every conflict
+		o.Logger = logging.Nop{} // the SDK warns of every conflict
 	})
 	options := Options{Table: u.Host, Poll: 50 * time.Millisecond}
-	for range 2 { // the second finds it there
+	for range 2 { // the second one finds the table
 		if err := CreateTable(t.Context(), client, options); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,8 @@ func TestTableWithAnotherKeyIsRefused(t *testing.T) {
 	}
 }
 
-// TestWriteWhoseAnswerIsLostIsNoConflict: nobody knows, and the next read tells.
+// TestWriteWhoseAnswerIsLostIsNoConflict: its outcome is unknown, and the next
+// read reveals it.
 func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
 	server := stores.Start(t, "dynamodb")
 	link, err := server.Link()

@@ -49,8 +49,8 @@ func failing(status int, code string) func([]byte) (int, string) {
 	}
 }
 
-// TestErrorsAreTriedOnceAndToldApart: nobody may take a conflict for a
-// failure, a failure for a conflict, or one that passes for one that does not.
+// TestErrorsAreTriedOnceAndToldApart: a conflict must not be taken for a failure, a
+// failure for a conflict, or a temporary error for a permanent one.
 func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
 	for _, test := range []struct {
 		status              int
@@ -84,7 +84,7 @@ func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
 }
 
 // TestWriteThatMeetsATransactionIsTriedAgain: it was refused before anything was
-// written, so it is still the one attempt.
+// written, so both tries count as one attempt.
 func TestWriteThatMeetsATransactionIsTriedAgain(t *testing.T) {
 	met := 0
 	s, calls := answer(t, func([]byte) (int, string) {
@@ -102,8 +102,8 @@ func TestWriteThatMeetsATransactionIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestConflictWithItselfIsASuccess (dynamodb-D3): a service that carries a write out
-// and tries it again by itself answers so.
+// TestConflictWithItselfIsASuccess (dynamodb-D3): a service that carries out a write
+// and repeats it by itself answers like this.
 func TestConflictWithItselfIsASuccess(t *testing.T) {
 	item := `{}`
 	s, _ := answer(t, func(request []byte) (int, string) {

@@ -13,9 +13,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestRenewalsOfAUserWriteNothing (etcd-D7): for each stream that it opens the client tells its user and
-// password to etcd, which checks it by bcrypt and writes an entry in the log of Raft. With a stream
-// for each renewal, 61 candidates kept etcd so busy that nobody was elected.
+// TestRenewalsOfAUserWriteNothing (etcd-D7): for each stream that it opens, the client
+// authenticates with its user and password; etcd checks them with bcrypt and appends to its Raft
+// log. With a stream for each renewal, 61 candidates kept etcd so busy that nobody was elected.
 func TestRenewalsOfAUserWriteNothing(t *testing.T) {
 	server := stores.Start(t, "etcd")
 	for _, args := range [][]string{{"user", "add", "root:secret"}, {"user", "grant-role", "root", "root"}, {"auth", "enable"}} {
@@ -38,7 +38,7 @@ func TestRenewalsOfAUserWriteNothing(t *testing.T) {
 		}
 		return status.RaftIndex
 	}
-	const renewals, others = 20, 5 // etcd writes something of its own soon after its start
+	const renewals, others = 20, 5 // etcd writes something of its own soon after it starts
 	before := index()
 	for range renewals {
 		if grant, err = backend.Renew(awaittest.Within(t), grant); err != nil {

@@ -17,15 +17,15 @@ import (
 )
 
 // cluster is as much of etcd as elections need, in memory: keys with their revisions, transactions,
-// leases, and a history that watches begin in.
+// leases, and a history from which watches start.
 type cluster struct {
 	clock clock.Clock
-	// put is told of each key that is put, and of its lease.
+	// put is called with each key that is put, and with its lease.
 	put func(key string, lease int64)
 
 	mu        sync.Mutex
 	revision  int64
-	compacted int64 // what is older cannot be watched
+	compacted int64 // older revisions cannot be watched
 	elections int
 	keys      map[string]*mvccpb.KeyValue
 	leases    map[int64]*clusterLease
@@ -44,7 +44,7 @@ func newCluster(c clock.Clock) *cluster {
 		leases: make(map[int64]*clusterLease), streams: make(map[*watchStream]struct{}), changed: make(chan struct{})}
 }
 
-// enter begins a request, whose end is what it returns.
+// enter begins a request, and returns the function that ends it.
 func (c *cluster) enter() func() {
 	c.mu.Lock()
 	c.expire()
@@ -88,14 +88,14 @@ func (c *cluster) revoke(r *pb.LeaseRevokeRequest) (*pb.LeaseRevokeResponse, err
 	return &pb.LeaseRevokeResponse{Header: c.header()}, nil
 }
 
-// extend has a lease begin again, and looks after it when it has run out.
+// extend restarts a lease, and checks it when it has run out.
 func (c *cluster) extend(l *clusterLease) {
 	length := time.Duration(l.seconds) * time.Second
 	l.until = c.clock.Now().Add(length)
 	time.AfterFunc(length*11/10, func() { c.enter()() })
 }
 
-// end ends a lease with its keys.
+// end ends a lease and deletes its keys.
 func (c *cluster) end(id int64) {
 	delete(c.leases, id)
 	c.write(func() {
@@ -115,8 +115,8 @@ func (c *cluster) expire() {
 	}
 }
 
-// elect does what a new leader of etcd does: all leases begin again, and watches end. Every other
-// time what is old has been compacted.
+// elect does what a new leader of etcd does: all leases start again, and watches end. Every second
+// time, the history has been compacted.
 func (c *cluster) elect() {
 	defer c.enter()()
 	for _, l := range c.leases {
@@ -130,7 +130,7 @@ func (c *cluster) elect() {
 	}
 }
 
-// write makes changes at one revision, if it makes some.
+// write makes changes at one revision, if there are any.
 func (c *cluster) write(change func()) {
 	before := len(c.history)
 	c.revision++
@@ -208,7 +208,7 @@ func (c *cluster) read(r *pb.RangeRequest) *pb.RangeResponse {
 	return answer
 }
 
-// holds reports whether a condition does.
+// holds reports whether a condition holds.
 func (c *cluster) holds(condition *pb.Compare) bool {
 	var found mvccpb.KeyValue
 	if kv := c.keys[string(condition.Key)]; kv != nil {
@@ -223,7 +223,7 @@ func (c *cluster) holds(condition *pb.Compare) bool {
 	panic(fmt.Sprintf("a condition that no election has: %v", condition))
 }
 
-// transact carries the operations out for which the conditions stand, all of them or none.
+// transact carries out the operations whose conditions hold, all of them or none.
 func (c *cluster) transact(r *pb.TxnRequest) (*pb.TxnResponse, error) {
 	defer c.enter()()
 	answer := &pb.TxnResponse{Succeeded: !slices.ContainsFunc(r.Compare, func(one *pb.Compare) bool { return !c.holds(one) })}
@@ -264,7 +264,7 @@ func (c *cluster) operate(op *pb.RequestOp) *pb.ResponseOp {
 	return &pb.ResponseOp{Response: &pb.ResponseOp_ResponseRange{ResponseRange: c.read(op.GetRequestRange())}}
 }
 
-// since returns the events from a revision on that a watch is to see, and the next revision.
+// since returns the events that a watch is to see from a revision on, and the next revision.
 func (c *cluster) since(next int64, watch *pb.WatchCreateRequest) ([]*mvccpb.Event, int64) {
 	filters := map[mvccpb.Event_EventType]pb.WatchCreateRequest_FilterType{
 		mvccpb.PUT: pb.WatchCreateRequest_NOPUT, mvccpb.DELETE: pb.WatchCreateRequest_NODELETE}
@@ -277,7 +277,7 @@ func (c *cluster) since(next int64, watch *pb.WatchCreateRequest) ([]*mvccpb.Eve
 	return events, c.revision + 1
 }
 
-// left are the leases and keys that stand.
+// left returns the leases and keys that are left.
 func (c *cluster) left() (leases []int64, keys []string) {
 	defer c.enter()()
 	return slices.Sorted(maps.Keys(c.leases)), slices.Sorted(maps.Keys(c.keys))

@@ -29,14 +29,14 @@ func TestMain(m *testing.M) {
 	os.Exit(electiontest.Main(m, fresh))
 }
 
-// lease is the shortest that a server with default timeouts grants.
+// lease is the shortest lease that a server with default timeouts grants.
 const lease = 2 * time.Second
 
 var storeName = "etcd " + stores.Version("etcd")
 
 func open(t testing.TB, url string) election.Backend { return storetest.Opener(etcd.Open).Open(t, url) }
 
-// operator is a client beside all candidates.
+// operator is a client that is none of the candidates.
 func operator(t testing.TB, url string) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{Endpoints: []string{stores.At(url).Addr}, Logger: zap.NewNop()})
@@ -64,7 +64,7 @@ func TestEtcdBackendPassesTheSuite(t *testing.T) {
 	})
 }
 
-// deleteAll takes all of an election away.
+// deleteAll deletes everything that belongs to an election.
 func deleteAll(t testing.TB, url, name string) {
 	for _, prefix := range []string{name + "/", "/conclave/line/" + name + "//"} {
 		if _, err := operator(t, url).Delete(awaittest.Within(t), prefix, clientv3.WithPrefix()); err != nil {
@@ -102,7 +102,7 @@ func claim(id string, lease time.Duration) election.Claim {
 	return election.Claim{Election: "e", ID: id, Nonce: fmt.Sprintf("%032x", id), Lease: lease}
 }
 
-// candidates returns those in the election "e", the first one first.
+// candidates returns the candidates in the election "e", the first one first.
 func candidates(t testing.TB, c *clientv3.Client) []*mvccpb.KeyValue {
 	t.Helper()
 	answer, err := c.Get(awaittest.Within(t), "e/", clientv3.WithPrefix(),
@@ -113,7 +113,7 @@ func candidates(t testing.TB, c *clientv3.Client) []*mvccpb.KeyValue {
 	return answer.Kvs
 }
 
-// awaitQueue returns the queue once it has that many candidates.
+// awaitQueue returns the queue once it has count candidates.
 func awaitQueue(t testing.TB, c *clientv3.Client, count int) []*mvccpb.KeyValue {
 	t.Helper()
 	var now []*mvccpb.KeyValue

@@ -16,34 +16,34 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// entry is a candidate's key.
+// entry is a candidate with its key.
 type entry struct {
 	*store
 	claim       election.Claim
 	life        context.Context
 	lease       clientv3.LeaseID
 	key         string
-	created     atomic.Int64 // create revision of the key, zero while unknown
-	own, before watch        // of the waiter, then of Guard
+	created     atomic.Int64 // create revision of the key; zero while unknown
+	own, before watch        // used while waiting, then by Guard
 	ahead       int64        // create revision of the key that before watches
-	watched     int64        // up to which revision Guard has seen all
-	quiet       bool         // the latest Wait has ended at its limit
+	watched     int64        // revision up to which Guard has seen all events
+	quiet       bool         // the last Wait has ended at its limit
 }
 
-// Entry returns the key of a claim.
+// Entry returns the candidate of a claim.
 func (s *store) Entry(life context.Context, claim election.Claim) queue.Entry {
 	lease := leaseID(claim.Nonce)
 	return &entry{store: s, claim: claim, life: life, lease: lease, key: s.keys.candidate(claim.Election, lease)}
 }
 
-// mine is true while the key is the one that this candidate put.
+// mine is the condition that the key is still the one that this candidate has put.
 func (e *entry) mine() clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(e.key), "=", e.created.Load())
 }
 
-// answerLimit is how long a server may take to answer what a claim begins with, if the lease is
-// not shorter. A client without DialKeepAliveTime would wait for a server that has gone in silence
-// as long as TCP does.
+// answerLimit is how long a server may take to answer a claim's first requests, unless the
+// lease is longer. Without DialKeepAliveTime, a client would wait for a silent server as
+// long as TCP does.
 const answerLimit = 5 * time.Second
 
 func (e *entry) limited(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -55,14 +55,14 @@ func (e *entry) limited(ctx context.Context) (context.Context, context.CancelFun
 	}
 }
 
-// Create makes the lease, of whole seconds, and not less than what the servers
-// allow.
+// Create creates the lease: a whole number of seconds, and at least what the servers allow.
 func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
 	seconds, sent := int64((e.claim.Lease+time.Second-1)/time.Second), e.now()
-	// Once (etcd-D8): a second request that comes after the lease was revoked would make it again, for
-	// keys that are still on their way.
+	// Send this only once (etcd-D8): a second request that arrives after the lease was
+	// revoked would create it again, and keys that are still on their way could be attached
+	// to it.
 	granted, err := e.leases.LeaseGrant(ctx, &pb.LeaseGrantRequest{TTL: seconds, ID: int64(e.lease)})
 	if err = rpctypes.Error(err); err != nil && !errors.Is(err, rpctypes.ErrLeaseExist) {
 		return queue.Lease{}, err
@@ -77,7 +77,7 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 func (e *entry) Enter(ctx context.Context) error {
 	ctx, cancel := e.limited(ctx)
 	defer cancel()
-	e.before.stop() // at the end there is another one before it
+	e.before.stop() // its predecessor is now another one
 	side := clientv3.OpPut(e.keys.side(e.claim.Election, e.key), sideValue(e.claim.Priority, e.claim.ID), clientv3.WithLease(e.lease))
 	puts := []clientv3.Op{clientv3.OpPut(e.key, e.claim.ID, clientv3.WithLease(e.lease)), side}
 	if len(e.claim.Metadata) > 0 {
@@ -106,10 +106,10 @@ func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
 	})
 }
 
-// Place has a quorum confirm the key and tell who is before it. While the one that
-// was before it stands, it is: keys come at the end alone. To find it the servers sort
-// all keys of the queue. If the latest key before it is of another election, such as
-// "a/b/17" beside "a/16", all are read.
+// Place has a quorum confirm the key and find its predecessor. A known predecessor stays
+// the predecessor as long as its key exists, because new keys are put at the end. To find
+// one, the servers sort all keys of the queue. If the latest key before this one belongs to
+// another election, such as "a/b/17" beside "a/16", all keys are read.
 func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	if e.before.key != "" {
 		stands := clientv3.Compare(clientv3.CreateRevision(e.before.key), "=", e.ahead)
@@ -125,7 +125,7 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	return e.search(ctx)
 }
 
-// nominated is what a nomination says to this candidate.
+// nominated returns what a nomination means for this candidate.
 func (e *entry) nominated(found []*mvccpb.KeyValue) queue.Nomination {
 	if n := decodeNomination(found); n.Nominee == e.key {
 		return n.shown()
@@ -133,7 +133,7 @@ func (e *entry) nominated(found []*mvccpb.KeyValue) queue.Nomination {
 	return queue.Nomination{}
 }
 
-// search finds who is before the key, and watches it.
+// search finds the predecessor's key and watches it.
 func (e *entry) search(ctx context.Context) (queue.Place, error) {
 	name, before, ahead := e.claim.Election, "", int64(0)
 	var answer *clientv3.TxnResponse
@@ -164,14 +164,14 @@ func (e *entry) search(ctx context.Context) (queue.Place, error) {
 	return place, nil
 }
 
-// opBefore reads the keys before the own one, the latest first, at most so many.
+// opBefore reads up to limit keys before this candidate's key, the latest first.
 func (e *entry) opBefore(limit int64) clientv3.Op {
 	from, end := e.keys.queue(e.claim.Election)
 	return clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithMaxCreateRev(e.created.Load()-1),
 		clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortDescend), clientv3.WithLimit(limit), clientv3.WithKeysOnly())
 }
 
-// Prove has a quorum decide a transaction that fails without the key (etcd-D3).
+// Prove has a quorum decide a transaction that fails if the key is gone (etcd-D3).
 func (e *entry) Prove(ctx context.Context, history *queue.History) (queue.Proof, error) {
 	name := e.claim.Election
 	answer, err := e.decide(ctx, history, clientv3.OpGet(e.keys.request(name)),
@@ -186,7 +186,7 @@ func (e *entry) Prove(ctx context.Context, history *queue.History) (queue.Proof,
 	}
 	for _, kv := range kvs(answer, 1) {
 		if priorityOf(kv.Value) > e.claim.Priority {
-			waiters, _ := e.waiters(ctx) // the next renewal tries again
+			waiters, _ := e.waiters(ctx) // an error: the next renewal reads them again
 			rival, _ := queue.Rival(waiters, e.claim.Priority)
 			proof.Rival = rival.ID
 		}
@@ -194,8 +194,8 @@ func (e *entry) Prove(ctx context.Context, history *queue.History) (queue.Proof,
 	return proof, nil
 }
 
-// decide has a quorum carry out operations if the key is there, and the history
-// that is written beside, if any, is as it was.
+// decide has a quorum carry out operations if the key exists. If a history is written with
+// them, it must not have changed since it was read.
 func (e *entry) decide(ctx context.Context, history *queue.History, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	conditions := []clientv3.Cmp{e.mine()}
 	if history != nil {
@@ -216,14 +216,13 @@ func (e *entry) decide(ctx context.Context, history *queue.History, ops ...clien
 	return nil, errNoKey
 }
 
-// Leave deletes the key. The successor is next (etcd-D6).
+// Leave deletes the key; the successor is then the first (etcd-D6).
 func (e *entry) Leave(ctx context.Context, history *queue.History, _ *queue.Candidate) error {
 	_, err := e.decide(ctx, history, clientv3.OpDelete(e.key))
 	return err
 }
 
-// Revoke revokes the lease, which takes away whatever there is of the claim
-// (etcd-D4).
+// Revoke revokes the lease, which removes everything of the claim (etcd-D4).
 func (e *entry) Revoke(ctx context.Context) error {
 	_, err := hedged(ctx, e.store, e.patience(), func(ctx context.Context) (*clientv3.LeaseRevokeResponse, error) {
 		return e.client.Revoke(ctx, e.lease)
@@ -252,13 +251,13 @@ func decodeHistory(found []*mvccpb.KeyValue) queue.History {
 	return queue.DecodeHistory(found[0].Value, uint64(found[0].ModRevision))
 }
 
-// Note puts the history.
+// Note writes the history.
 func (e *entry) Note(ctx context.Context, h queue.History) error {
 	_, err := e.txn(ctx, e.unchanged(h)).Then(e.put(h)).Commit()
 	return err
 }
 
-// unchanged is true while nobody has written the history since.
+// unchanged is the condition that nobody has written the history since it was read.
 func (e *entry) unchanged(h queue.History) clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(e.keys.history(e.claim.Election)), "=", int64(h.Version))
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// errNoKey says that the candidate's key is not there, or is another one.
+// errNoKey says that the candidate's key does not exist or is not the one that it has put.
 var errNoKey = fmt.Errorf("%w: this candidate's key is gone", election.ErrLost)
 
-// Mark gives errors of etcd the marks of package election.
+// Mark adds the marks of package election to errors of etcd.
 func (s *store) Mark(err error) error {
 	switch {
 	case err != nil && s.client.Ctx().Err() != nil:

@@ -12,8 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/etcd"
 )
 
-// One leader among all processes that run this, and among those that run
-// "etcdctl elect billing/nightly ID".
+// One leader among all processes that run this program or "etcdctl elect billing/nightly ID".
 func Example() {
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints:         []string{"127.0.0.1:2379"},
@@ -31,7 +30,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	err = elector.Run(context.Background(), func(ctx context.Context, lead election.Leadership) error {
-		// What is written carries the token, so that an older one can be refused.
+		// Whatever is written carries the token, so that an older one can be refused.
 		fmt.Println("leading with token", lead.Token())
 		<-ctx.Done()
 		return nil
@@ -39,10 +38,10 @@ func Example() {
 	log.Print(err)
 }
 
-// A write that the store refuses once the leadership is over, whatever the leader
-// takes itself for: in a transaction of the program's own, on any client of the cluster.
+// A write in a transaction of the program's own, on any client of the cluster. The store
+// refuses it once the leadership is over, even if the leader still considers itself the leader.
 func ExampleFence() {
-	var client *clientv3.Client // of the program
+	var client *clientv3.Client // the program's own
 	save := func(ctx context.Context, lead election.Leadership) error {
 		leads, err := etcd.Fence(lead)
 		if err != nil {

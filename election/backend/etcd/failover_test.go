@@ -17,9 +17,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// TestFailoverOfEtcdElectsNoTwo freezes and kills whichever server leads etcd,
-// while candidates lead, resign, are frozen and killed: an old leader of etcd
-// that thaws must not extend a lease that has ended (etcd-D5).
+// TestFailoverOfEtcdElectsNoTwo pauses and kills the server that leads etcd, again
+// and again, while candidates lead, resign, and are paused and killed: an old
+// leader of etcd that resumes must not extend a lease that has ended (etcd-D5).
 func TestFailoverOfEtcdElectsNoTwo(t *testing.T) {
 	s := stores.Start(t, "etcd-cluster")
 	overlap.Run(t, overlap.Shared{

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Condition returns the comparison that is true for as long as this candidate leads: its
-// key, once it is the first, stays so until it is gone (etcd-D1).
+// Condition returns the comparison that is true while this candidate leads: once its key is
+// the first, it stays the first until it is gone (etcd-D1).
 func (e *entry) Condition() any { return e.mine() }
 
 // Fence returns a comparison for the condition of a transaction (clientv3.Txn.If), by any client

@@ -15,15 +15,15 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// nomination is what the leader writes to choose who leads next, and what the
-// chosen one answers there. It goes with the leader's lease.
+// nomination is the value in which the leader names the next leader, and in which that
+// candidate answers. It disappears with the leader's lease.
 type nomination struct {
 	// Nominee is the key of the candidate.
 	Nominee string      `json:"nominee"`
 	State   queue.State `json:"state,omitempty"`
 	Error   string      `json:"error,omitempty"`
 
-	revision int64 // of the last change, zero for no nomination
+	revision int64 // of the last change; zero for no nomination
 }
 
 func decodeNomination(found []*mvccpb.KeyValue) (n nomination) {
@@ -33,12 +33,12 @@ func decodeNomination(found []*mvccpb.KeyValue) (n nomination) {
 	return n
 }
 
-// shown is the nomination as its nominee sees it.
+// shown converts the nomination to what its nominee sees.
 func (n nomination) shown() queue.Nomination {
 	return queue.Nomination{Round: strconv.FormatInt(n.revision, 10), State: n.State, Error: n.Error, Version: uint64(n.revision)}
 }
 
-// Waiters yields the candidates after this one.
+// Waiters yields the candidates behind this one in the queue.
 func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 	return queue.Each(e.waiters(ctx))
 }
@@ -51,8 +51,8 @@ func (e *entry) waiters(ctx context.Context) ([]queue.Candidate, error) {
 	return all, err
 }
 
-// Nominate writes the nomination, with the holder's lease, and touches the key
-// of the chosen one.
+// Nominate writes the nomination, under the holder's lease, and touches the key of the
+// chosen candidate.
 func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nomination, error) {
 	text := queue.Encode(nomination{Nominee: chosen.Key})
 	_, err := e.txn(ctx, e.mine(), stands(chosen)).
@@ -61,11 +61,10 @@ func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nom
 	return queue.Nomination{}, err
 }
 
-// answerPause is how long the holder waits without an event before it looks
-// anyway.
+// answerPause is how long the holder waits for an event before it reads without one.
 const answerPause = time.Second
 
-// Answered reads the nomination by quorum.
+// Answered reads the nomination, with a quorum read.
 func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.Nomination) (queue.Nomination, error) {
 	key := e.keys.nomination(e.claim.Election)
 	if n.Version != 0 && e.awaitChange(ctx, int64(n.Version), answerPause, span{from: key}, span{from: chosen.Key}) != nil {
@@ -92,7 +91,7 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 	return n, nil
 }
 
-// Answer writes into the nomination, unless there is another one by now.
+// Answer writes the answer into the nomination, unless another one has replaced it.
 func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	key := e.keys.nomination(e.claim.Election)
 	text := queue.Encode(nomination{Nominee: e.key, State: n.State, Error: n.Error})
@@ -102,11 +101,11 @@ func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	return err
 }
 
-// moveMax is how many candidates one transaction sends to the end of the queue;
-// servers allow 128 operations.
+// moveMax is how many candidates one transaction sends to the end of the queue; servers
+// allow 128 operations.
 const moveMax = 100
 
-// Promote sends those before the chosen one to the end of the queue (etcd-D6): it
+// Promote sends the candidates before the chosen one to the end of the queue (etcd-D6): it
 // deletes their keys, and they put new ones.
 func (e *entry) Promote(ctx context.Context, chosen queue.Candidate) error {
 	for {

@@ -11,28 +11,28 @@ import (
 )
 
 const (
-	// copiesMax is how many copies of one request are on their way at most, and extraMax how many
-	// copies of all requests beside their first ones: a cluster that is slow for all must not be asked
-	// three times as much.
+	// copiesMax is how many copies of one request may be on their way at the same time, and
+	// extraMax how many additional copies of all requests: if a cluster is slow for all, it
+	// must not get three times as many requests.
 	copiesMax = 3
 	extraMax  = 64
-	// patienceMin and patienceMax are within what a server may take to answer before another one
+	// patienceMin and patienceMax bound how long to wait for one server before another one
 	// is asked: an eighth of the lease.
 	patienceMin = 100 * time.Millisecond
 	patienceMax = time.Second
 )
 
-// errAnswered ends the copies of a request that has its answer, errClosed those of a client that
-// was closed.
+// errAnswered ends the other copies of a request once it has an answer; errClosed ends the
+// requests of a client that was closed.
 var (
 	errAnswered = errors.New("another server has answered")
 	errClosed   = errors.New("the client of etcd was closed")
 )
 
-// hedged makes a request, and makes it again while no answer has come: etcd's client sends each to
-// the next of its servers, and one of them may have gone in silence while the others answer
-// (etcd-D8). The first answer counts. The request may be carried out more than once. It ends with
-// the client, which would try again for some time.
+// hedged makes a request, and makes it again while there is no answer: etcd's client sends
+// each copy to the next of its servers, so a silent server does not matter while the others
+// answer (etcd-D8). The first answer counts, and the request may be carried out more than
+// once. It ends when the client is closed; etcd's client would go on trying for some time.
 func hedged[T any](ctx context.Context, s *store, patience time.Duration, request func(context.Context) (T, error)) (value T, err error) {
 	type answer struct {
 		value T
@@ -72,10 +72,10 @@ func hedged[T any](ctx context.Context, s *store, patience time.Duration, reques
 	}
 }
 
-// slots bound what goes on at one time.
+// slots bound how many things happen at the same time.
 type slots chan struct{}
 
-// take takes a slot, if one is free.
+// take takes a slot if one is free.
 func (s slots) take() bool {
 	select {
 	case s <- struct{}{}:
@@ -87,14 +87,14 @@ func (s slots) take() bool {
 
 func (s slots) free() { <-s }
 
-// decided reports whether the cluster has answered with this error, and not only one server not
-// at all.
+// decided reports whether the error is the cluster's decision, and not the failure of one
+// server to answer.
 func decided(err error) bool {
 	var answered rpctypes.EtcdError
 	return errors.As(err, &answered) && answered.Code() != codes.Unavailable
 }
 
-// patience is after how long the claim asks another server as well.
+// patience is how long this claim waits for an answer before it asks another server too.
 func (e *entry) patience() time.Duration { return min(max(e.claim.Lease/8, patienceMin), patienceMax) }
 
 // txn is a transaction of a claim.
@@ -105,24 +105,24 @@ type txn struct {
 	then, orElse []clientv3.Op
 }
 
-// txn begins a transaction that does no harm if it is carried out more than once.
+// txn begins a transaction that may be carried out more than once without harm.
 func (e *entry) txn(ctx context.Context, conditions ...clientv3.Cmp) *txn {
 	return &txn{entry: e, ctx: ctx, conditions: conditions}
 }
 
-// Then is what is carried out if the conditions hold.
+// Then sets the operations to carry out if the conditions hold.
 func (t *txn) Then(ops ...clientv3.Op) *txn {
 	t.then = ops
 	return t
 }
 
-// Else is what is carried out if they do not.
+// Else sets the operations to carry out if they do not hold.
 func (t *txn) Else(ops ...clientv3.Op) *txn {
 	t.orElse = ops
 	return t
 }
 
-// Commit carries it out.
+// Commit carries out the transaction.
 func (t *txn) Commit() (*clientv3.TxnResponse, error) {
 	return hedged(t.ctx, t.entry.store, t.entry.patience(), func(ctx context.Context) (*clientv3.TxnResponse, error) {
 		return t.entry.client.Txn(ctx).If(t.conditions...).Then(t.then...).Else(t.orElse...).Commit()

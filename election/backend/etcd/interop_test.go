@@ -19,7 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// etcdctlLease is that of "etcdctl elect", which has no option for it.
+// etcdctlLease is the lease of "etcdctl elect", which has no option for it.
 const etcdctlLease = 60 * time.Second
 
 func TestElectionIsSharedWithEtcdctl(t *testing.T) {
@@ -79,7 +79,7 @@ func fenced(t testing.TB, url string) func(election.Leadership) error {
 	}
 }
 
-// link returns the store on a link of its own.
+// link returns the store behind a link of its own.
 func link(t testing.TB, url string) (string, overlap.Link) {
 	t.Helper()
 	link, err := stores.At(url).Link()
@@ -90,7 +90,7 @@ func link(t testing.TB, url string) (string, overlap.Link) {
 	return "etcd://" + link.Addr, link
 }
 
-// TestNomineeDoesNotPassCandidatesOfEtcdctl: they would not know.
+// TestNomineeDoesNotPassCandidatesOfEtcdctl: they would not notice.
 func TestNomineeDoesNotPassCandidatesOfEtcdctl(t *testing.T) {
 	url := stores.Start(t, "etcd").URL
 	c := operator(t, url)

@@ -12,32 +12,33 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// keepAlives are the streams over which leases are extended (etcd-D7). For each stream that it opens
-// the client authenticates with its user and password, which costs the servers some tens of
-// milliseconds of CPU and a write. So a stream is kept for the next renewal. It carries one
-// request at a time: an answer is that to the request, and no renewal waits for another one.
+// keepAlives are the streams over which leases are extended (etcd-D7). A client
+// authenticates with its user and password for each stream that it opens, which costs the
+// servers some tens of milliseconds of CPU and a write. So a stream is kept for the next
+// renewal. It carries one request at a time, so each answer belongs to that request, and no
+// renewal waits for another one.
 type keepAlives struct {
-	life   context.Context // of the client
+	life   context.Context // the client's
 	leases pb.LeaseClient
 	now    func() clock.Instant
 
 	mu     sync.Mutex
-	idle   []*keepAlive // the one that was used last comes last
+	idle   []*keepAlive // the most recently used one is the last
 	closed bool
 }
 
-// keepAlive is one stream. It is opened when it is used.
+// keepAlive is one stream. It is opened on first use.
 type keepAlive struct {
 	life   context.Context
 	end    context.CancelFunc
 	stream pb.Lease_LeaseKeepAliveClient
 }
 
-// idleMax is how many streams wait for the next renewals at most.
+// idleMax is how many unused streams are kept.
 const idleMax = 16
 
-// renew extends a lease, over a new stream if the one that was kept is broken: its server
-// may have gone long since.
+// renew extends a lease. If the kept stream is broken, it uses a new one, because the
+// server of the kept one may have gone long ago.
 func (k *keepAlives) renew(ctx context.Context, id int64) (queue.Lease, error) {
 	for {
 		one := k.take()
@@ -56,7 +57,7 @@ func (k *keepAlives) renew(ctx context.Context, id int64) (queue.Lease, error) {
 	}
 }
 
-// take returns the stream that was used last, or a new one.
+// take returns the most recently used stream, or a new one.
 func (k *keepAlives) take() *keepAlive {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -69,14 +70,14 @@ func (k *keepAlives) take() *keepAlive {
 	return &keepAlive{life: life, end: end}
 }
 
-// ask brings one request to the servers. A stream that fails, or that has not answered when
-// the context ends, ends with all that wait: they may go to the same server. But where another
-// one has answered meanwhile, the others stay.
+// ask sends one request and waits for the answer. If the stream fails, or has no answer
+// when the context ends, it is closed, and so are all unused streams, because they may lead
+// to the same server. They are kept if another stream has had an answer in the meantime.
 func (k *keepAlives) ask(ctx context.Context, one *keepAlive, id int64) (*pb.LeaseKeepAliveResponse, error) {
 	stop := context.AfterFunc(ctx, one.end)
 	answer, err := one.ask(k.leases, id)
 	if !stop() && err == nil {
-		err = context.Cause(ctx) // it came too late, and the stream has ended
+		err = context.Cause(ctx) // it came too late, and the stream is closed
 	}
 	if err == nil {
 		k.keep(one)
@@ -91,18 +92,18 @@ func (k *keepAlives) ask(ctx context.Context, one *keepAlive, id int64) (*pb.Lea
 
 func (a *keepAlive) ask(leases pb.LeaseClient, id int64) (answer *pb.LeaseKeepAliveResponse, err error) {
 	if a.stream == nil {
-		// The client's own KeepAliveOnce tries again without a pause for as long
-		// as there is no server.
+		// Not the client's own KeepAliveOnce: while there is no server, it tries again
+		// without a pause.
 		a.stream, err = leases.LeaseKeepAlive(a.life)
 	}
 	if err != nil {
 		return nil, err
 	}
-	_ = a.stream.Send(&pb.LeaseKeepAliveRequest{ID: id}) // Recv says what is wrong with the stream
+	_ = a.stream.Send(&pb.LeaseKeepAliveRequest{ID: id}) // Recv reports what is wrong with the stream
 	return a.stream.Recv()
 }
 
-// keep has the stream wait for the next renewal.
+// keep keeps the stream for the next renewal.
 func (k *keepAlives) keep(one *keepAlive) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +114,7 @@ func (k *keepAlives) keep(one *keepAlive) {
 	k.idle = append(k.idle, one)
 }
 
-// drop ends all streams that wait.
+// drop closes all unused streams.
 func (k *keepAlives) drop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -123,7 +124,7 @@ func (k *keepAlives) drop() {
 	k.idle = nil
 }
 
-// close ends all streams, those in use after their request.
+// close closes all streams; those in use end after their request.
 func (k *keepAlives) close() {
 	k.mu.Lock()
 	k.closed = true

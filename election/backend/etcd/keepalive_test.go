@@ -22,14 +22,14 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// leases is as much of etcd as extends leases.
+// leases is the part of etcd that extends leases.
 type leases struct {
 	pb.UnimplementedLeaseServer
 	opened, open atomic.Int64
-	unknown      atomic.Bool // no lease is known any more
+	unknown      atomic.Bool // no lease is known any longer
 
 	mu     sync.Mutex
-	broken func(context.Context) error // what becomes of each request instead of an answer
+	broken func(context.Context) error // handles each request in place of an answer
 }
 
 func (l *leases) set(broken func(context.Context) error) {
@@ -63,7 +63,7 @@ func (l *leases) LeaseKeepAlive(stream pb.Lease_LeaseKeepAliveServer) error {
 	}
 }
 
-// startLeases runs one, and returns a client of it.
+// startLeases starts the server, and returns a client of it.
 func startLeases(t *testing.T) (*leases, *clientv3.Client) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,9 +82,9 @@ func startLeases(t *testing.T) (*leases, *clientv3.Client) {
 	return l, client
 }
 
-// TestRenewalsShareAStream (etcd-D7): for each stream the client tells its user and password to etcd, and
-// etcd checks it by bcrypt and by an entry in the log of Raft. Many renewals at once do not wait
-// for each other.
+// TestRenewalsShareAStream (etcd-D7): for each stream, the client authenticates with its user and
+// password, and etcd checks them with bcrypt and an append to its Raft log. Concurrent renewals do
+// not wait for each other.
 func TestRenewalsShareAStream(t *testing.T) {
 	l, client := startLeases(t)
 	s := newStore(client, Options{})
@@ -112,7 +112,8 @@ func TestRenewalsShareAStream(t *testing.T) {
 	awaittest.Until(t, "no stream is left", func() bool { return l.open.Load() == 0 })
 }
 
-// TestRenewalOutlivesABrokenStream: the server of a stream that was kept may have ended since.
+// TestRenewalOutlivesABrokenStream: the server of a stream that was kept may have ended in the
+// meantime.
 func TestRenewalOutlivesABrokenStream(t *testing.T) {
 	l, client := startLeases(t)
 	s := newStore(client, Options{})
@@ -125,7 +126,7 @@ func TestRenewalOutlivesABrokenStream(t *testing.T) {
 	var failures atomic.Int64
 	l.set(func(context.Context) error {
 		failures.Add(1)
-		l.set(nil) // once
+		l.set(nil) // only once
 		return status.Error(codes.Unavailable, "the server ends")
 	})
 	if err := renew(); err != nil || failures.Load() != 1 {
@@ -146,8 +147,8 @@ func TestRenewalOutlivesABrokenStream(t *testing.T) {
 	}
 }
 
-// TestSilentStreamIsNotUsedAgain: a server that is frozen, or a connection that has died, fails one
-// renewal in its time. A late answer to it is no answer to the next.
+// TestSilentStreamIsNotUsedAgain: a server that is paused, or a connection that has died, fails one
+// renewal in its time. A late answer to that renewal does not answer the next one.
 func TestSilentStreamIsNotUsedAgain(t *testing.T) {
 	l, client := startLeases(t)
 	s := newStore(client, Options{})

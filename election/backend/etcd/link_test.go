@@ -15,28 +15,28 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 )
 
-// linked is a cluster as a client reaches it, by what gRPC would be told.
+// linked is a cluster as a client reaches it, in place of gRPC.
 type linked struct {
 	pb.KVClient
 	pb.LeaseClient
 	pb.WatchClient
 	cluster  *cluster
 	link     *bubble.Link // nil: nothing is lost
-	answered func()       // is told of each answer
-	// silent reports whether a request gets no answer, nor any after it on its stream; nil: none.
+	answered func()       // called for each answer
+	// silent reports whether a request, and any later one on its stream, gets no answer; nil: none.
 	silent func(request any) bool
 }
 
-// neverDone is what the client's contexts of watches have instead of a channel that is closed at
-// their end. It is made before any bubble, whose time would stand while somebody waits for it; nil
-// says the same.
+// neverDone is what the contexts of the client's watches have in place of a channel that is closed
+// when they end. It is made before any bubble, whose time would stop while somebody waits for it;
+// nil means the same.
 //
 //go:linkname neverDone go.etcd.io/etcd/client/v3.valCtxCh
 var neverDone chan struct{}
 
 func init() { neverDone = nil }
 
-// client is one of etcd's over the link.
+// client is an etcd client over the link.
 func (l *linked) client() *clientv3.Client {
 	c := clientv3.NewCtxClient(context.Background())
 	c.KV = clientv3.NewKVFromKVClient(l, c)
@@ -45,12 +45,12 @@ func (l *linked) client() *clientv3.Client {
 	return c
 }
 
-// silence is after how long a client of Open gives up a connection on which nothing comes.
+// silence is how long a client of Open waits on a silent connection before it gives up.
 const silence = keepAliveTime + keepAliveTimeout
 
 func (l *linked) isSilent(request any) bool { return l.silent != nil && l.silent(request) }
 
-// over makes a request.
+// over makes a request over the link.
 func over[R, T any](ctx context.Context, l *linked, request R, method func(R) (T, error)) (T, error) {
 	call := func() (T, error) { return method(request) }
 	if l.isSilent(request) {
@@ -115,7 +115,7 @@ type keepAliveAnswer struct {
 	err error
 }
 
-// Send has one request at a time on its way.
+// Send has one request at a time in flight.
 func (s *keepAliveStream) Send(r *pb.LeaseKeepAliveRequest) error {
 	go func() {
 		answer, err := over(s.ctx, s.linked, r, s.linked.cluster.keepAlive)
@@ -139,8 +139,8 @@ func (l *linked) Watch(ctx context.Context, _ ...grpc.CallOption) (grpc.BidiStre
 	return s, nil
 }
 
-// watchStream has the requests, events and answers of many watches pass in order. What passes may
-// come late, or be lost, which the client learns at once or after the silence.
+// watchStream delivers the requests, events and answers of many watches in order. They may be late
+// or lost; the client learns of a loss at once or after the silence.
 type watchStream struct {
 	grpc.ClientStream
 	linked   *linked
@@ -193,7 +193,7 @@ func (s *watchStream) serve() {
 	}
 }
 
-// pass has the server do something, and brings its answers to the client.
+// pass has the server do something, and delivers its answers to the client.
 func (s *watchStream) pass(do func() []*pb.WatchResponse) {
 	var answers []*pb.WatchResponse
 	if s.linked.link == nil {
@@ -234,7 +234,7 @@ func (s *watchStream) handle(r *pb.WatchRequest) []*pb.WatchResponse {
 	return []*pb.WatchResponse{created}
 }
 
-// show brings the events that a watch has not seen, as the server has them now.
+// show delivers the events that a watch has not seen, as the server has them now.
 func (s *watchStream) show(w *watched) {
 	var answer *pb.WatchResponse
 	func() {
@@ -250,7 +250,7 @@ func (s *watchStream) show(w *watched) {
 	}
 }
 
-// begin and over note a stream, and change is closed at the next one.
+// begin and over record a stream, and change is closed at the next one.
 func (c *cluster) begin(s *watchStream) {
 	defer c.enter()()
 	c.streams[s] = struct{}{}

@@ -14,17 +14,17 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// scripted is a cluster whose transactions are answered one after the other.
+// scripted is a cluster that answers its transactions from a list, in order.
 type scripted struct {
 	clientv3.KV
 	clientv3.Watcher
 	answers []*clientv3.TxnResponse
-	asked   [][]clientv3.Op // of each transaction, what is read
+	asked   [][]clientv3.Op // what each transaction read
 }
 
 func (s *scripted) Txn(context.Context) clientv3.Txn { return &scriptedTxn{of: s} }
 
-// Watch tells nothing, ever.
+// Watch never reports anything.
 func (s *scripted) Watch(context.Context, string, ...clientv3.OpOption) clientv3.WatchChan {
 	return make(clientv3.WatchChan)
 }
@@ -47,7 +47,7 @@ func (t *scriptedTxn) Commit() (*clientv3.TxnResponse, error) {
 	return answer, nil
 }
 
-// answered is a transaction that has found keys in each of its reads.
+// answered is a transaction whose reads have found these keys.
 func answered(succeeded bool, found ...[]*mvccpb.KeyValue) *clientv3.TxnResponse {
 	answer := &clientv3.TxnResponse{Header: &pb.ResponseHeader{Revision: 10}, Succeeded: succeeded}
 	for _, kvs := range found {
@@ -58,14 +58,14 @@ func answered(succeeded bool, found ...[]*mvccpb.KeyValue) *clientv3.TxnResponse
 }
 
 // TestPlaceOfAWaiterThatIsKnownAsksForNoQueue: servers sort all keys of a queue to find
-// who is before one of them. Ten thousand that wait would have them do nothing else.
+// the one before a given key. With ten thousand waiters they would do nothing else.
 func TestPlaceOfAWaiterThatIsKnownAsksForNoQueue(t *testing.T) {
 	before := []*mvccpb.KeyValue{{Key: []byte("jobs/5"), CreateRevision: 5}}
 	older := []*mvccpb.KeyValue{{Key: []byte("jobs/4"), CreateRevision: 4}}
 	cluster := &scripted{answers: []*clientv3.TxnResponse{
 		answered(true, before, nil), // the first look
-		answered(true, nil),         // the one before stands
-		answered(false),             // it has gone, and nothing has told
+		answered(true, nil),         // the one before is still there
+		answered(false),             // it has gone, and no event has said so
 		answered(true, older, nil),
 		answered(true, nil),
 		answered(false), // it has gone, too

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 )
 
-// stand has a candidate campaign, which tells its id when it leads.
+// stand has a candidate campaign, which sends its id when it leads.
 func stand(t *testing.T, l *linked, id string, led chan<- string) *election.Elector {
 	its := bubble.Clock(1)
 	b, end := backendOn(l, its)
@@ -66,7 +66,7 @@ func TestWaiterWithoutWatchesKeepsItsPlace(t *testing.T) {
 	})
 }
 
-// TestCandidateDoesNotWaitForASilentServer, but asks again, which may be another one.
+// TestCandidateDoesNotWaitForASilentServer, but asks again, possibly another server.
 func TestCandidateDoesNotWaitForASilentServer(t *testing.T) {
 	for what, of := range map[string]func(request any) bool{
 		"lease": func(request any) bool { _, ok := request.(*pb.LeaseGrantRequest); return ok },
@@ -101,8 +101,8 @@ func TestCandidateDoesNotWaitForASilentServer(t *testing.T) {
 	}
 }
 
-// TestOneSilentServerCostsNoLeadership: of three servers, to which the client sends its requests in turn,
-// one answers nothing.
+// TestOneSilentServerCostsNoLeadership: the client sends its requests to three servers in turn, and
+// one of them does not answer.
 func TestOneSilentServerCostsNoLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -127,8 +127,8 @@ func TestOneSilentServerCostsNoLeadership(t *testing.T) {
 	})
 }
 
-// TestSlowClusterIsNotAskedThreeTimesAsMuch: when no request has an answer, there are no more than extraMax
-// copies of them all.
+// TestSlowClusterIsNotAskedThreeTimesAsMuch: while no request has an answer, at most extraMax
+// additional copies are sent, for all requests together.
 func TestSlowClusterIsNotAskedThreeTimesAsMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := (&linked{cluster: newCluster(bubble.Clock(1))}).client()

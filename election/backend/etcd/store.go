@@ -21,11 +21,11 @@ import (
 // store is a queue.Store on one cluster.
 type store struct {
 	client     *clientv3.Client
-	leases     pb.LeaseClient // the client's own Grant leaves the number of a lease to the server
+	leases     pb.LeaseClient // the client's own Grant lets the server choose the number of a lease
 	keys       keys
 	keepAlives *keepAlives
 	now        func() clock.Instant
-	extra      slots // copies of requests (etcd-D8)
+	extra      slots // additional copies of requests (etcd-D8)
 }
 
 func newStore(client *clientv3.Client, options Options) *store {
@@ -37,11 +37,11 @@ func newStoreOn(client *clientv3.Client, leases pb.LeaseClient, options Options,
 		keepAlives: &keepAlives{life: client.Ctx(), leases: leases, now: now}}
 }
 
-// leaseMin is the shortest lease that a server with the default election
-// timeout of one second grants.
+// leaseMin is the shortest lease that a server with the default election timeout of one
+// second grants.
 const leaseMin = 2 * time.Second
 
-// Traits says what etcd promises.
+// Traits returns what etcd promises.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "etcd", LeaseMin: leaseMin, Guarantees: election.Guarantees{
 		Failover: "none: everything is decided by a quorum; a new leader of etcd extends all leases",
@@ -55,8 +55,8 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// queue reads all candidates of an election, the leader first. Reads are the
-// operations to carry out beside that, and their answers come first.
+// queue reads all candidates of an election, the leader first. It carries out the given
+// reads in the same transaction; their responses come first.
 func (s *store) queue(ctx context.Context, name string, reads ...clientv3.Op) ([]queue.Candidate, *clientv3.TxnResponse, error) {
 	from, end := s.keys.queue(name)
 	reads = append(reads,
@@ -101,15 +101,15 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// Ask puts the request with the holder's lease in the place of the one that it has looked
-// at, and touches the holder's key.
+// Ask puts a request, under the holder's lease, in place of the one that it has read, and
+// touches the holder's key.
 func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
 	key := s.keys.request(name)
 	before, err := s.client.Get(ctx, key)
 	if err != nil {
 		return err
 	}
-	var revision int64 // 0 where none stands
+	var revision int64 // 0 if there is none
 	for _, kv := range before.Kvs {
 		revision = kv.ModRevision
 		if err := request.Replaces(queue.DecodeRequest(kv.Value)); err != nil {
@@ -125,32 +125,32 @@ func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, reque
 	return err
 }
 
-// stands is true while the candidate has not left its place.
+// stands is the condition that the candidate has not left its place.
 func stands(c queue.Candidate) clientv3.Cmp {
 	return clientv3.Compare(clientv3.CreateRevision(c.Key), "=", int64(c.Created))
 }
 
-// touch changes nothing but the revision: a watcher of the key looks again.
+// touch changes only the revision of a key, so that a watcher of the key reads it.
 func touch(key string) clientv3.Op {
 	return clientv3.OpPut(key, "", clientv3.WithIgnoreValue(), clientv3.WithIgnoreLease())
 }
 
-// kvs returns what one read of a transaction has found.
+// kvs returns the result of one read of a transaction.
 func kvs(answer *clientv3.TxnResponse, read int) []*mvccpb.KeyValue {
 	return answer.Responses[read].GetResponseRange().Kvs
 }
 
-// keys names the keys below a prefix. Beside the queues there are side keys. No
-// election's queue can hold them: a queue's keys have a name after the prefix,
-// and no name begins with a slash.
+// keys builds the names of the keys below a prefix. Besides the queues there are side keys.
+// They cannot be in the queue of any election: the keys of a queue have a name after the
+// prefix, and no name begins with a slash.
 //
 //	/conclave/line/NAME//LEASE     "0500 ID": priority and id of a candidate of ours
-//	/conclave/metadata/NAME//LEASE what a candidate of ours says of itself, if anything
+//	/conclave/metadata/NAME//LEASE metadata of a candidate of ours, if it has any
 //	/conclave/nomination/NAME      whom the leader wants to lead next
 //	/conclave/request/NAME         what an operator has asked of the leader
 //	/conclave/history/NAME         the latest leaderships; never removed
 //
-// Two slashes end a name, which has no empty segment.
+// Two slashes end a name, because no name has an empty segment.
 type keys struct{ prefix string }
 
 const sideRoot = "/conclave/"
@@ -161,8 +161,8 @@ func (k keys) request(name string) string    { return k.prefix + sideRoot + "req
 func (k keys) histories() string             { return k.prefix + sideRoot + "history/" }
 func (k keys) history(name string) string    { return k.histories() + name }
 
-// queue returns the range of keys in which an election's candidates are, and
-// little else: those of "a/b" and its like are between those of "a".
+// queue returns the range of keys of an election's candidates. It may contain a few others:
+// the keys of "a/b" are within the range of "a".
 func (k keys) queue(name string) (from, end string) {
 	start := k.prefix + name + "/"
 	return start + "0", start + "g"
@@ -172,46 +172,45 @@ func (k keys) candidate(name string, lease clientv3.LeaseID) string {
 	return fmt.Sprintf("%s%s/%x", k.prefix, name, int64(lease))
 }
 
-// isCandidate reports whether a key out of the queue's range is a candidate of
-// this very election.
+// isCandidate reports whether a key in the queue's range is a candidate of this election.
 func (k keys) isCandidate(name, key string) bool {
 	return strings.Trim(strings.TrimPrefix(key, k.prefix+name+"/"), "0123456789abcdef") == ""
 }
 
-// described returns where the metadata of an election's candidates is.
+// described returns the prefix of the metadata of an election's candidates.
 func (k keys) described(name string) string { return k.prefix + sideRoot + "metadata/" + name + "//" }
 
-// metadata returns the key of what the candidate whose key is given says of itself.
+// metadata returns the key of the metadata of the candidate with the given key.
 func (k keys) metadata(name, candidate string) string {
 	return k.described(name) + leasePart(candidate)
 }
 
-// side returns the side key of the candidate whose key is given.
+// side returns the side key of the candidate with the given key.
 func (k keys) side(name, candidate string) string { return k.ours(name) + leasePart(candidate) }
 
-// leasePart is the part of a candidate's key that is made of its lease.
+// leasePart returns the part of a candidate's key that is its lease.
 func leasePart(candidate string) string {
 	return candidate[strings.LastIndexByte(candidate, '/')+1:]
 }
 
-// leaseOf returns the number of the lease of a candidate of ours.
+// leaseOf returns the number of the lease of one of our candidates.
 func leaseOf(candidate string) clientv3.LeaseID {
-	id, _ := strconv.ParseInt(leasePart(candidate), 16, 64) // of ours it is one
+	id, _ := strconv.ParseInt(leasePart(candidate), 16, 64) // a key of ours ends with one
 	return clientv3.LeaseID(id)
 }
 
-// leaseID makes the number of a claim's lease out of its nonce (etcd-D4): 63 bits
-// that nobody else has, not zero.
+// leaseID derives the number of a claim's lease from its nonce (etcd-D4): 63 bits, unique
+// and not zero.
 func leaseID(nonce string) clientv3.LeaseID {
 	sum := sha256.Sum256([]byte(nonce))
 	return clientv3.LeaseID(max(1, binary.BigEndian.Uint64(sum[:])>>1))
 }
 
-// sideValue and priorityOf write and read the value of a candidate's side key.
-// Values compare as priorities do.
+// sideValue and priorityOf write and read the value of a candidate's side key. Values
+// compare as priorities do.
 func sideValue(priority int, id string) string { return fmt.Sprintf("%04d %s", priority, id) }
 
 func priorityOf(value []byte) (priority int) {
-	_, _ = fmt.Sscanf(string(value), "%d ", &priority) // of no use to anybody if it is damaged
+	_, _ = fmt.Sscanf(string(value), "%d ", &priority) // a damaged value counts as priority 0
 	return priority
 }

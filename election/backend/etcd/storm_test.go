@@ -14,18 +14,19 @@ import (
 )
 
 // TestElectionsThroughStorms has candidates campaign on a cluster in memory, over etcd's client and
-// links that lose and delay requests and answers, and have streams lag, end or be lost in silence.
+// over links that lose and delay requests and answers, with streams that lag, end or are lost in
+// silence.
 func TestElectionsThroughStorms(t *testing.T) {
 	storm.Through(t, 10, func(_ *testing.T, seed uint64) storm.Played { return newClusterStorm(seed, queuetest.Mutant{}) })
 }
 
-// clusterStorm is a cluster, and candidates over links to it.
+// clusterStorm is a cluster with candidates that reach it over links.
 type clusterStorm struct {
 	*storm.Links
 	mutant  queuetest.Mutant
 	cluster *cluster
-	nonces  sync.Map // of claims, by their leases
-	end     func()   // of the observer's client
+	nonces  sync.Map // the nonces of claims, by their leases
+	end     func()   // ends the observer's client
 }
 
 func newClusterStorm(seed uint64, mutant queuetest.Mutant) *clusterStorm {
@@ -66,7 +67,7 @@ func (w *clusterStorm) open(c *storm.Candidate, link *bubble.Link) (election.Bac
 	return noting{b, &w.nonces}, closed
 }
 
-// noting notes which lease a claim has.
+// noting records which lease a claim has.
 type noting struct {
 	*queue.Backend
 	nonces *sync.Map
@@ -77,7 +78,8 @@ func (n noting) Acquire(ctx context.Context, claim election.Claim) (election.Gra
 	return n.Backend.Acquire(ctx, claim)
 }
 
-// backendOn is a backend over a link, by a clock, and what ends its client.
+// backendOn returns a backend over a link, with a clock of its own, and a function that ends its
+// client.
 func backendOn(l *linked, its clock.Clock) (*queue.Backend, func()) {
 	client := l.client()
 	s := newStoreOn(client, l, Options{}, its.Now)

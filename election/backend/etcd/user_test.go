@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// guarded is as much of etcd with --client-cert-auth as it takes to know a user. A
-// request without a token is one of the user of the certificate, who may do nothing.
+// guarded is as much of etcd with --client-cert-auth as is needed to check a user. A
+// request without a token comes from the user of the certificate, who may do nothing.
 type guarded struct {
 	etcdserverpb.UnimplementedKVServer
 	etcdserverpb.UnimplementedAuthServer
@@ -39,8 +39,8 @@ func (guarded) Range(ctx context.Context, _ *etcdserverpb.RangeRequest) (*etcdse
 	return &etcdserverpb.RangeResponse{Header: &etcdserverpb.ResponseHeader{}}, nil
 }
 
-// TestUserIsToldToEtcdWhenTheBackendIsUsed: hosts that boot together start the program
-// before etcd.
+// TestUserIsToldToEtcdWhenTheBackendIsUsed: on hosts that boot together, the program
+// starts before etcd.
 func TestUserIsToldToEtcdWhenTheBackendIsUsed(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0") // nobody answers yet
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// errWatch says that a watch has ended by itself.
+// errWatch says that a watch has ended although nobody has ended it.
 var errWatch = errors.New("the watch has ended")
 
-// watch follows one key. It outlives the looks between, and ends with its
+// watch follows one key. It stays open from one wait to the next, and ends with its
 // context.
 type watch struct {
 	key     string                  // empty for none
@@ -24,9 +24,8 @@ type watch struct {
 	cancel  context.CancelFunc
 }
 
-// follow watches a key from a revision on, unless it does so already. An empty
-// key ends it. It does not wait for the server, which may have gone in silence
-// while the others answer.
+// follow watches a key from a revision on, unless it already does. An empty key ends the
+// watch. It does not wait for the server, which may be silent while other servers answer.
 func (w *watch) follow(ctx context.Context, client *clientv3.Client, key string, from int64, options ...clientv3.OpOption) {
 	if w.key == key {
 		return
@@ -41,7 +40,7 @@ func (w *watch) follow(ctx context.Context, client *clientv3.Client, key string,
 	go func() { opening <- client.Watch(ctx, key, append(options, clientv3.WithRev(from))...) }()
 }
 
-// opened takes the events of a watch that stands now.
+// opened stores the events of a watch that is now open.
 func (w *watch) opened(events clientv3.WatchChan) { w.events, w.opening = events, nil }
 
 func (w *watch) stop() {
@@ -51,13 +50,13 @@ func (w *watch) stop() {
 	*w = watch{}
 }
 
-// failed reports whether a watch has ended with this answer.
+// failed reports whether this response ends the watch.
 func failed(response clientv3.WatchResponse, open bool) bool { return !open || response.Err() != nil }
 
-// Quiet implements queue.Quiet. What has come at the limit waits in its channel.
+// Quiet implements queue.Quiet. Events that arrive at the limit stay in their channel.
 func (e *entry) Quiet() bool { return e.quiet }
 
-// Wait returns when the predecessor has gone or the own key has changed.
+// Wait returns when the predecessor's key is gone or this candidate's key has changed.
 func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
 	e.quiet = false
 	timer := time.NewTimer(limit)
@@ -88,18 +87,18 @@ func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
 	}
 }
 
-// Guard watches the own key. A key that goes may be put again, at the end of
-// the queue, but only as long as it has not led.
+// Guard watches this candidate's key. A deleted key may be put again at the end of the
+// queue, but only if the candidate has not led yet.
 func (e *entry) Guard(_ context.Context, news func()) error {
 	e.before.stop()
 	defer e.own.stop()
-	defer news() // whatever was missed
+	defer news() // because events may have been missed
 	e.own.follow(e.life, e.client, e.key, max(e.created.Load(), e.watched)+1)
 	if e.own.opening != nil {
 		e.own.opened(<-e.own.opening)
 	}
 	for response := range e.own.events {
-		e.watched = response.CompactRevision - 1 // what is older cannot be had
+		e.watched = response.CompactRevision - 1 // older events are no longer available
 		if response.Err() != nil {
 			return errWatch
 		}
@@ -114,11 +113,11 @@ func (e *entry) Guard(_ context.Context, news func()) error {
 	return errWatch
 }
 
-// span is a key, or with an end a range of keys.
+// span is a key, or a range of keys if end is set.
 type span struct{ from, end string }
 
-// awaitChange returns once something has changed after the revision, or after
-// the limit. An error says that it cannot be watched.
+// awaitChange returns after a change in one of the spans that is later than the revision,
+// or after the limit. An error means that changes cannot be watched.
 func (s *store) awaitChange(ctx context.Context, revision int64, limit time.Duration, first, second span) error {
 	ctx, cancel := context.WithTimeout(clientv3.WithRequireLeader(ctx), limit)
 	defer cancel()
@@ -144,11 +143,11 @@ func (s *store) watchSpan(ctx context.Context, keys span, revision int64) client
 	return s.client.Watch(ctx, keys.from, options...)
 }
 
-// observer shows one election.
+// observer observes one election.
 type observer struct {
 	*store
 	name     string
-	revision int64 // of the latest look
+	revision int64 // of the last Look
 }
 
 // Observe returns an observer.
@@ -156,12 +155,12 @@ func (s *store) Observe(_ context.Context, name string) queue.Observer {
 	return &observer{store: s, name: name}
 }
 
-// observeLimit is after how long an observer looks without an event: a client
-// of etcd does not tell that its watch has lost the link.
+// observeLimit is after how long an observer reads without an event: etcd's client does not
+// report that a watch has lost its link.
 const observeLimit = 5 * time.Second
 
-// Look reads the queue and the history by quorum. When a candidate of another
-// program was elected nobody knows.
+// Look reads the queue and the history by quorum. It does not know when a candidate of
+// another program was elected.
 func (o *observer) Look(ctx context.Context, _ bool) (sight queue.Sight, err error) {
 	ctx, cancel := context.WithTimeout(ctx, observeLimit)
 	defer cancel()
@@ -180,7 +179,7 @@ func (o *observer) Look(ctx context.Context, _ bool) (sight queue.Sight, err err
 	return sight, nil
 }
 
-// describe adds what the candidates say of themselves.
+// describe adds the candidates' metadata.
 func (o *observer) describe(all []queue.Candidate, found []*mvccpb.KeyValue) {
 	metadata := make(map[string][]byte, len(found))
 	for _, kv := range found {
@@ -191,7 +190,7 @@ func (o *observer) describe(all []queue.Candidate, found []*mvccpb.KeyValue) {
 	}
 }
 
-// Wait waits for a change of either.
+// Wait waits for a change of the queue or of the history.
 func (o *observer) Wait(ctx context.Context) error {
 	from, end := o.keys.queue(o.name)
 	return o.awaitChange(ctx, o.revision, observeLimit, span{from, end}, span{from: o.keys.history(o.name)})

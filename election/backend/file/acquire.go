@@ -12,21 +12,22 @@ import (
 )
 
 const (
-	// hurryMin is the first pause after a sign that the lock may be free: the
-	// kernel reports a closed file a moment before it unlocks it.
+	// hurryMin is the first pause after a notice that the lock may be free: the kernel
+	// reports a closed file a moment before it unlocks it.
 	hurryMin = 2 * time.Millisecond
-	// turnMax is for how long a lock that may be free is left to a candidate
-	// that waits ahead, and a free one to a nominee: enough to wake up on a busy
-	// machine, and not for ever, for it may be frozen.
+	// turnMax is how long a lock that may be free is left to a candidate further ahead in
+	// the queue, and a free one to a nominee: long enough to wake up on a busy machine, but
+	// not for ever, because that candidate may be frozen.
 	turnMax = 500 * time.Millisecond
-	// draftAge is after how long a half-written file is taken for abandoned.
+	// draftAge is the age at which a half-written file counts as abandoned.
 	draftAge = time.Minute
 )
 
-// wallNow is the wall clock: for people, and to tell old drafts from new.
+// wallNow returns the wall clock, which is for people and for the age of drafts.
 func wallNow() time.Time { return time.Now() }
 
-// candidate waits with its entry in the queue, and leads with the lock, open and held.
+// candidate is one call of Acquire: while it waits it has an entry in the queue, and while
+// it leads it holds the open lock.
 type candidate struct {
 	place  place
 	claim  election.Claim
@@ -39,7 +40,7 @@ type candidate struct {
 	worker sync.WaitGroup
 	warmth warmth
 
-	courtesy courtesy // of the goroutine that waits
+	courtesy courtesy // the waiting goroutine owns it
 }
 
 // Acquire waits for the lock, then stores the next token.
@@ -52,7 +53,7 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 		return election.Grant{}, err
 	}
 	if _, err := p.readState(); err != nil {
-		return election.Grant{}, err // better told now than after a long wait
+		return election.Grant{}, err // better reported now than after a long wait
 	}
 	mine, err := p.join(claim)
 	if err != nil {
@@ -67,8 +68,8 @@ func (b *Backend) Acquire(ctx context.Context, claim election.Claim) (election.G
 	return grant, nil
 }
 
-// wait tries the lock, and again whenever something happens in the directory, each
-// time after those that are ahead.
+// wait tries the lock now, and again after each change in the directory, but leaves it
+// first to the candidates that are ahead.
 func (b *Backend) wait(ctx context.Context, s *candidate, claim election.Claim) (election.Grant, error) {
 	signs := b.watch(s.place.dir)
 	defer signs.stop()
@@ -80,10 +81,10 @@ func (b *Backend) wait(ctx context.Context, s *candidate, claim election.Claim) 
 			timer.Stop()
 			return election.Grant{}, context.Cause(ctx)
 		case <-signs.seen:
-			// Not later than it was to be: there may be no end of signs.
+			// Never postpone the next attempt: there may be an endless series of notices.
 			tryAt, pause = min(tryAt, b.clock.Now().Add(s.turn())), hurryMin
 		case <-timer.C():
-			if pause >= patienceBlind { // else the directory may just be being removed
+			if pause >= patienceBlind { // the directory may just be being removed
 				s.keepEntry()
 			}
 			if held, err := s.tryInTurn(); err != nil || held {
@@ -96,7 +97,7 @@ func (b *Backend) wait(ctx context.Context, s *candidate, claim election.Claim) 
 	}
 }
 
-// turn is how long to leave the lock to others.
+// turn returns how long to leave the lock to other candidates.
 func (s *candidate) turn() time.Duration {
 	if s.isNominee() || !s.place.livesAhead(s.entry) {
 		return 0
@@ -112,8 +113,8 @@ func (b *Backend) takeIf(ctx context.Context, s *candidate, claim election.Claim
 	return b.take(ctx, s, claim)
 }
 
-// try opens the lock of the directory, if it is not open already, and tries to
-// take it.
+// try opens the lock file of the directory, unless it is already open, and tries to lock
+// it.
 func (s *candidate) try() (bool, error) {
 	if s.lock != nil && !same(s.lock, s.place.path(lockFile)) {
 		_ = s.lock.Close()
@@ -130,11 +131,11 @@ func (s *candidate) try() (bool, error) {
 	if err != nil || !held {
 		return false, err
 	}
-	// It may have been replaced between the look and the lock.
+	// The lock file may have been replaced between the check and the lock.
 	return same(s.lock, s.place.path(lockFile)), nil
 }
 
-// take turns the lock into a grant: the next token, stored.
+// take turns the lock into a grant: it stores the next token.
 func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) (election.Grant, error) {
 	p := s.place
 	if err := p.dropStates(); err != nil {
@@ -153,22 +154,22 @@ func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) 
 			return election.Grant{}, err
 		}
 	}
-	last := max(old.token, p.lastInHistory()) // the state may have been put back from a copy
-	if last >= math.MaxInt64 {                // as for all backends
+	last := max(old.token, p.lastInHistory()) // the state may have been restored from a copy
+	if last >= math.MaxInt64 {                // the limit of all backends
 		return election.Grant{}, election.Permanent(fmt.Errorf("file: election %q: no token is left", p.name))
 	}
 	next := state{election: p.name, token: last + 1, leader: claim.ID, nonce: claim.Nonce,
 		lockID: id, lease: claim.Lease, since: wallNow()}
 	if old.token == 0 { // file-F5
 		next.token = max(next.token, election.Token(max(1, next.since.UnixMilli())))
-		if err := b.waitOut(ctx, time.Millisecond); err != nil { // nobody else has this millisecond
+		if err := b.waitOut(ctx, time.Millisecond); err != nil { // so no other candidate has this millisecond
 			return election.Grant{}, err
 		}
 	}
 	if err := p.writeState(s.lock, next); err != nil {
 		return election.Grant{}, err
 	}
-	sent := b.clock.Now() // before the look: the one that replaces the lock file later waits from then on
+	sent := b.clock.Now() // before the check: a candidate that replaces the lock file after it waits from then on
 	if !s.holds() {
 		return election.Grant{}, p.replaced()
 	}
@@ -182,8 +183,8 @@ func (b *Backend) take(ctx context.Context, s *candidate, claim election.Claim) 
 		Lost: s.lost, News: s.news, Files: []*os.File{s.lock}}, nil
 }
 
-// lastInHistory returns the greatest token of which the history tells that it was given
-// out, zero for none: the state may be lost, damaged, or older than that.
+// lastInHistory returns the highest token in the history, zero for none: the state may be
+// lost, damaged or older than that.
 func (p place) lastInHistory() (last election.Token) {
 	for _, tenure := range p.readHistory() {
 		if tenure.Token < math.MaxInt64 {
@@ -193,9 +194,10 @@ func (p place) lastInHistory() (last election.Token) {
 	return last
 }
 
-// waitOut waits for a time: until a holder whose lock file was taken away has
-// noticed (file-F4). Where the files' numbers have changed, as they may with a restart
-// of the machine, or the state is an older version's, it waits for nobody, once.
+// waitOut waits until the holder of a removed lock file must have noticed the removal
+// (file-F4). If the files' numbers have changed, which a restart of the machine can cause,
+// or if an older version wrote the state, it waits once although there may be no such
+// holder.
 func (b *Backend) waitOut(ctx context.Context, lease time.Duration) error {
 	timer := b.clock.Timer(b.clock.Now().Add(lease))
 	defer timer.Stop()
@@ -220,8 +222,8 @@ func (s *candidate) gone() bool {
 // holds reports whether the lock of this candidate is the one in the directory.
 func (s *candidate) holds() bool { return same(s.lock, s.place.path(lockFile)) }
 
-// guard tells the holder at once when its lock file is taken away, and when an
-// operator asks for something.
+// guard tells the holder at once if its lock file is removed, or if an operator requests
+// something.
 func (b *Backend) guard(s *candidate, token election.Token) {
 	signs := b.watch(s.place.dir)
 	defer signs.stop()
@@ -244,11 +246,11 @@ func (b *Backend) guard(s *candidate, token election.Token) {
 	}
 }
 
-// leave ends the candidacy: the entry first, so that an observer does not see a
+// leave ends the candidacy. It removes the entry first, so that observers do not see a
 // leader that has gone.
 func (s *candidate) leave() {
 	s.once.Do(func() {
-		s.warmth.mu.Lock() // nothing is written about it from now on
+		s.warmth.mu.Lock() // from now on no answer is written
 		close(s.left)
 		s.warmth.mu.Unlock()
 		s.worker.Wait()

@@ -1,4 +1,4 @@
 package file
 
-// SetFault breaks operations on the disk by name, before there are candidates.
+// SetFault makes operations on the disk fail by name. Call it before there are candidates.
 func (b *Backend) SetFault(fault func(operation string) error) { b.fault = fault }

@@ -50,12 +50,12 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/networkfs"
 )
 
-// Backend is a directory of elections. It holds open files and watches while
-// grants, candidates or observers need them, and nothing else.
+// Backend is a directory of elections. It holds open files and watches only while there are
+// grants, candidates or observers.
 type Backend struct {
 	dir   string
 	clock clock.Clock
-	// fault, when a test sets it, fails a file operation by name.
+	// fault is set by tests; it makes the named file operation fail.
 	fault func(operation string) error
 
 	mu      sync.Mutex
@@ -67,7 +67,7 @@ type Backend struct {
 // $XDG_STATE_HOME/conclave or in ~/.local/state/conclave.
 func DefaultDir() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // the specification says to ignore relative ones
+	if !filepath.IsAbs(state) { // the specification says to ignore a relative path
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", fmt.Errorf("file: no directory for elections: %w; set XDG_STATE_HOME", err)
@@ -80,7 +80,7 @@ func DefaultDir() (string, error) {
 // New returns a backend on the given directory, which it creates if it does not exist. All
 // candidates of an election must use the same directory.
 func New(dir string) (*Backend, error) {
-	if dir == "" { // that of the process: each would elect by itself
+	if dir == "" { // that would be each process's own working directory
 		return nil, errors.New("file: no directory given; DefaultDir is the same for all programs of a user")
 	}
 	dir, err := filepath.Abs(dir)
@@ -97,7 +97,7 @@ func New(dir string) (*Backend, error) {
 		hubs: make(map[string]*hub)}, nil
 }
 
-// Traits says: exclusive, without expiry.
+// Traits returns: exclusive, without expiry.
 func (b *Backend) Traits() election.Traits {
 	return election.Traits{Name: "file", Exclusive: true, Expires: false, Waiters: true,
 		LeaseMin: 100 * time.Millisecond,
@@ -186,14 +186,14 @@ func (b *Backend) Restore(ctx context.Context, name string, token election.Token
 	}
 }
 
-// restoreMax is the greatest token that can be restored. It leaves as many after it,
-// for it stays what it is: a mistyped one must not be the last of the election.
+// restoreMax is the highest token that can be restored. It leaves as many above it, because
+// a mistyped token cannot be lowered and must not be the last one of the election.
 const restoreMax election.Token = 1 << 62
 
-// restorePause is the pause between two tries to restore a token under a leader.
+// restorePause is the pause between two attempts to restore while somebody leads.
 const restorePause = 50 * time.Millisecond
 
-// errLed refuses to restore a token.
+// errLed is returned if a token cannot be restored because somebody leads.
 var errLed = errors.New("somebody leads, stop all candidates first")
 
 func (p place) tryRestore(name string, token election.Token) error {
@@ -205,7 +205,7 @@ func (p place) tryRestore(name string, token election.Token) error {
 	return p.restore(lock, name, token)
 }
 
-// restore stores a token under a lock file that was opened.
+// restore stores a token, under an open lock file.
 func (p place) restore(lock *os.File, name string, token election.Token) error {
 	held, err := tryLock(lock)
 	if err == nil && held && !same(lock, p.path(lockFile)) {
@@ -226,12 +226,12 @@ func (p place) restore(lock *os.File, name string, token election.Token) error {
 		return fmt.Errorf("file: restore %q: %s tells of token %d, which must not be lowered to %d; remove that file if it is wrong",
 			name, p.path(historyFile), last, token)
 	}
-	// A last holder that is known is waited for (file-F4).
+	// Keep the last holder if it is known, so that the next one waits for it (file-F4).
 	return p.writeState(lock, state{election: name, token: token, lockID: old.lockID, lease: old.lease})
 }
 
-// refuseNetwork returns an error for a directory on a network file system: a
-// server that restarts forgets its locks, and two would lead.
+// refuseNetwork returns an error for a directory on a network file system: a server that
+// restarts forgets its locks, so two could lead.
 func refuseNetwork(dir string) error {
 	kind, err := networkfs.Shared(dir)
 	if err != nil {

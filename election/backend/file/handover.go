@@ -14,8 +14,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// rival returns the waiter of the highest priority above that of the
-// leader.
+// rival returns the waiter with the highest priority above the leader's.
 func (s *candidate) rival() string {
 	living, err := s.place.waiters()
 	if err != nil {
@@ -88,7 +87,7 @@ const (
 	isNotReady = "cold"
 )
 
-// await returns after a sign or its patience.
+// await returns after a change, or when its patience is over.
 func (s *subscription) await(ctx context.Context) error {
 	timer := time.NewTimer(s.patience())
 	defer timer.Stop()
@@ -101,8 +100,8 @@ func (s *subscription) await(ctx context.Context) error {
 	return nil
 }
 
-// tryInTurn tries the lock unless it is left to a nominee that lives. This
-// candidate warms up when it is the nominee itself.
+// tryInTurn tries the lock, unless it is left to a living nominee. If this candidate is the
+// nominee, it warms up.
 func (s *candidate) tryInTurn() (bool, error) {
 	switch nominee := s.place.nominee(); {
 	case nominee == "":
@@ -114,8 +113,8 @@ func (s *candidate) tryInTurn() (bool, error) {
 	return s.try()
 }
 
-// courtesy is a free lock that is left to a nominee, which may be frozen: for
-// turnMax from when it was first seen free.
+// courtesy leaves a free lock to a nominee, which may be frozen, for turnMax after the lock
+// was first seen free.
 type courtesy struct {
 	nominee string
 	until   clock.Instant
@@ -147,14 +146,13 @@ func (p place) nominee() string {
 // isNominee reports whether the leader has chosen this candidate to lead next.
 func (s *candidate) isNominee() bool { return s.place.nominee() == s.claim.Nonce }
 
-// warmth is how far a nominee is.
+// warmth is the progress of a nominee's warm-up.
 type warmth struct {
 	mu            sync.Mutex
 	warming, warm bool
 }
 
-// warmUp begins to warm up, unless that is going on or was answered. The answer
-// is a file.
+// warmUp begins the warm-up, unless it has already begun. The answer is a file.
 func (s *candidate) warmUp() {
 	w, answer := &s.warmth, warmPrefix+s.claim.Nonce
 	w.mu.Lock()
@@ -177,7 +175,7 @@ func (s *candidate) warmUp() {
 	}()
 }
 
-// warmNow ends with the candidate.
+// warmNow warms up; the end of the candidate cancels it.
 func (s *candidate) warmNow() error {
 	if s.claim.Warm == nil {
 		return nil

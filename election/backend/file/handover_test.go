@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// counting is a clock that counts the timers that it gives.
+// counting is a clock that counts the timers that it makes.
 type counting struct {
 	clock.Clock
 	timers *atomic.Int64
@@ -24,8 +24,8 @@ func (c counting) Timer(at clock.Instant) clock.Timer {
 	return c.Clock.Timer(at)
 }
 
-// Another candidate waits while the nominee warms up. Its looks at the lock are no
-// sign that there is something to look at, to itself or to others.
+// Another candidate waits while the nominee warms up. Its looks at the lock must
+// not wake itself or others.
 func TestWaiterSleepsWhileTheNomineeWarmsUp(t *testing.T) {
 	leader, other, nominee := open(t, t.TempDir()), open(t, t.TempDir()), open(t, t.TempDir())
 	other.dir, nominee.dir = leader.dir, leader.dir
@@ -37,7 +37,7 @@ func TestWaiterSleepsWhileTheNomineeWarmsUp(t *testing.T) {
 	left := make(chan struct{}, 2)
 	wait := func(b *Backend) string {
 		c := claim(time.Second)
-		const looksMax = 60 // after the first turn pauses grow from 2 ms, and there are some signs
+		const looksMax = 60 // after the first turn, pauses grow from 2 ms, and some changes wake it
 		c.Warm = func(context.Context) error {
 			before := looks.Load()
 			awaittest.Never(t, 2*turnMax, fmt.Sprint("more looks at the lock than ", looksMax), func() bool {

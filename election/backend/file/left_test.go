@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// A warm-up that ends after its candidate has left, for it ignored its context,
+// A warm-up that ignores its context and ends after its candidate has left
 // leaves no file.
 func TestWarmUpThatOutlivesItsCandidateWritesNothing(t *testing.T) {
 	b := open(t, t.TempDir())

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// tryLock takes the kernel's lock on an open file if nobody has it.
+// tryLock takes the kernel's lock on an open file if it is free.
 func tryLock(file *os.File) (bool, error) { return flock(file, syscall.LOCK_EX) }
 
-// tryShare takes it beside others that only share it.
+// tryShare takes a shared lock if nobody holds an exclusive one.
 func tryShare(file *os.File) (bool, error) { return flock(file, syscall.LOCK_SH) }
 
 func flock(file *os.File, how int) (bool, error) {

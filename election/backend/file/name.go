@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Longest file name made of the name itself, and how much of a longer one is
+// The longest file name that is made of the whole name, and how much of a longer name is
 // kept before its hash. File systems allow 255 bytes.
 const (
 	plainMax  = 200
@@ -18,10 +18,10 @@ const (
 
 const hexDigits = "0123456789abcdef"
 
-// escape turns the name of an election into a file name. Two names never share
-// one, not even where the file system ignores case: all but lower-case letters,
-// digits, '-', '_' and inner dots becomes %xx. A name that would grow too long
-// keeps its beginning, then %% (which nothing else has) and its SHA-256.
+// escape turns the name of an election into a file name. Two names never share a file name,
+// even on a file system that ignores case: everything except lower-case letters, digits,
+// '-', '_' and inner dots becomes %xx. A name that would be too long keeps its beginning,
+// followed by %% (which no other name contains) and its SHA-256.
 func escape(name string) string {
 	var b strings.Builder
 	for i := range len(name) {
@@ -42,7 +42,8 @@ func escape(name string) string {
 	return b.String()[:prefixMax] + "%%" + hex.EncodeToString(sum[:])
 }
 
-// unescape returns the name of which a file name was made, if that has it whole.
+// unescape returns the name from a file name; whole is false if the file name was
+// shortened.
 func unescape(file string) (name string, whole bool) {
 	name, err := url.PathUnescape(file)
 	return name, err == nil && escape(name) == file && election.ValidateName(name) == nil

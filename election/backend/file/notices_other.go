@@ -2,7 +2,7 @@
 
 package file
 
-// notices do not exist here; everybody looks by the clock.
+// notices do not exist on this system; all waiters poll.
 type notices struct{}
 
 func openNotices([]string, func()) *notices { return nil }

@@ -38,9 +38,9 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 	}
 }
 
-// view puts together what the files tell. A process that is named in the state leads
-// if its entry lives, or as long as anybody has the lock: a process that it has left behind,
-// as a rule (file-F1).
+// view combines what the files say. A candidate that is named in the state leads while its
+// entry is alive, or while any process holds the lock, usually one that it has left behind
+// (file-F1).
 func (p place) view() (election.View, error) {
 	view := election.View{Election: p.name}
 	s, err := p.readState()
@@ -69,9 +69,9 @@ func (p place) view() (election.View, error) {
 	return view, nil
 }
 
-// isLeft reports whether a lock that is not free, as was just seen, may still be that of a state: no
-// candidate lives that has come and got it meanwhile, and none has led since. That one says so itself,
-// or will.
+// isLeft reports whether a lock that was just seen held may still belong to the candidate
+// named in a state. It does not if a living candidate has come since and may have got the
+// lock, or if one has led since; that one says so in the state, now or soon.
 func (p place) isLeft(s state) (bool, error) {
 	living, err := p.waiters()
 	if err != nil || len(living) > 0 {
@@ -81,12 +81,12 @@ func (p place) isLeft(s state) (bool, error) {
 	return now.token == s.token, err
 }
 
-// gatherFor is how long an observer lets changes gather, so that a handover of
-// several files is seen as one.
+// gatherFor is how long an observer waits for further changes, so that it sees a hand-over
+// of several files as one change.
 const gatherFor = 3 * time.Millisecond
 
-// wait returns true after a sign or its patience, and false when the watch
-// should be set up again.
+// wait returns true after a change, or when its patience is over, and false if the watch
+// must be set up again.
 func (s *subscription) wait(ctx context.Context) bool {
 	select {
 	case <-s.seen:

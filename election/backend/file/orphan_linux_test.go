@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// A process that led has ended, and left one behind that has its lock: nobody else can lead, and
-// those who ask are told so. Try does not wait.
+// A process that led has ended, and left a process behind that has its lock: nobody else can lead,
+// and Try, which does not wait, reports this.
 func TestLockOfAProcessLeftBehindIsHeld(t *testing.T) {
 	b, err := file.New(t.TempDir())
 	if err != nil {
@@ -48,7 +48,7 @@ func TestLockOfAProcessLeftBehindIsHeld(t *testing.T) {
 	}
 }
 
-// A lock that is free, or that a candidate has just got, is nobody else's.
+// A lock that is free, or that a candidate has just got, does not belong to another candidate.
 func TestTryOfAFreeElectionLeads(t *testing.T) {
 	b, err := file.New(t.TempDir())
 	if err != nil {
@@ -65,8 +65,8 @@ func TestTryOfAFreeElectionLeads(t *testing.T) {
 	}
 }
 
-// A candidate comes and gets the lock while somebody looks: after the state and the queue were read,
-// and before the lock is. The leader before is not said to have it.
+// A candidate arrives and gets the lock during a look, after the state and the queue were read, and
+// before the lock is checked. The look does not report the previous leader as its holder.
 func TestLookBesideACandidateThatComesShowsNoFormerLeader(t *testing.T) {
 	dir := t.TempDir()
 	backend := func() *file.Backend {

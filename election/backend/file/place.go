@@ -25,15 +25,14 @@ const (
 
 	historyFile   = "history"  // the latest leaderships, a line each
 	requestPrefix = "request-" // and a token: what is asked of that leadership
-	nextFile      = "next"     // nonce of the candidate that shall lead next
-	warmPrefix    = "warm-"    // and the nonce of a nominee: how it is
+	nextFile      = "next"     // nonce of the candidate that is to lead next
+	warmPrefix    = "warm-"    // followed by a nominee's nonce: the result of its warm-up
 )
 
-// requestFile names what an operator asks of the leadership with the token.
-// Each leadership has a file of its own: an operator sees a new leader as soon
-// as its token is stored, so a request may be there before the leader has looked
-// at anything else, and one that comes late for the last leadership must not
-// replace it.
+// requestFile returns the file for an operator's request to the leadership with the token.
+// Each leadership has a file of its own. An operator can see a new leader as soon as its
+// token is stored, so a request may exist before the leader has read anything; a late
+// request to the previous leadership must not replace it.
 func requestFile(token election.Token) string { return fmt.Sprint(requestPrefix, token) }
 
 // place is the directory of one election.
@@ -54,7 +53,7 @@ func (p place) path(elements ...string) string {
 	return filepath.Join(append([]string{p.dir}, elements...)...)
 }
 
-// fail lets a test break an operation.
+// fail lets a test make an operation fail.
 func (p place) fail(operation string) error {
 	if p.backend.fault == nil {
 		return nil
@@ -62,9 +61,9 @@ func (p place) fail(operation string) error {
 	return p.backend.fault(operation)
 }
 
-// prepare makes what is missing of the election but its state, which the first
-// leader writes. It may run while the directory is being removed file by file:
-// whatever is left then is an election that goes on.
+// prepare creates what is missing of the election, except the state, which the first leader
+// writes. It may run while the directory is being removed file by file; whatever remains is
+// an election that continues.
 func (p place) prepare() error {
 	if err := makeDir(p.path(queueDir), 0o770); err != nil {
 		return err
@@ -77,8 +76,8 @@ func (p place) prepare() error {
 	return p.create(lockFile, []byte(hex.EncodeToString(id[:])+"\n"))
 }
 
-// makeDir makes a directory with all above it, and syncs each parent: a token
-// in a directory that a power failure takes away would be given out again.
+// makeDir creates a directory and its parents, and syncs each parent: if a power failure
+// removed the directory of a token, the token would be handed out again.
 func makeDir(path string, mode os.FileMode) error {
 	if exists(path) {
 		return nil
@@ -110,15 +109,15 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// draft names a file that nobody else writes.
+// draft returns a name that no other process writes.
 func (p place) draft(name string) string {
 	var nonce [8]byte
 	_, _ = rand.Read(nonce[:])
 	return p.path(name + "." + hex.EncodeToString(nonce[:]) + newSuffix)
 }
 
-// create makes a file with its content at one stroke, synced. That it exists
-// already is no error: somebody else was faster.
+// create creates a file with its content atomically, and syncs it. It is no error if the
+// file exists: another process was faster.
 func (p place) create(name string, content []byte) error {
 	draft := p.draft(name)
 	defer func() { _ = os.Remove(draft) }()
@@ -151,9 +150,9 @@ func (p place) syncDir() error {
 	return syncDir(p.dir)
 }
 
-// dropStates removes the drafts of states. The holder of the lock does it before it
-// reads the state that it will replace: each is of one who held a lock file that has
-// gone, and was frozen (see writeState).
+// dropStates removes the drafts of states. The holder of the lock calls it before it reads
+// the state that it will replace. Each draft belongs to a process that held a removed lock
+// file and was frozen (see writeState).
 func (p place) dropStates() error {
 	entries, err := os.ReadDir(p.dir)
 	if err != nil {
@@ -169,14 +168,14 @@ func (p place) dropStates() error {
 	return nil
 }
 
-// writeState replaces the state that the holder of the lock has read after
-// dropStates. One that is frozen on the way, while its lock file is removed and others
-// lead, takes nothing back (file-F2): once its draft is there, either it finds that
-// its lock is not the election's any more, or the next holder finds its draft, and
-// removes it before it reads the state. So no two drafts may have one name.
+// writeState replaces the state that the holder of the lock has read after dropStates. The
+// holder may be frozen on the way, while its lock file is removed and others lead; it must
+// not undo anything then (file-F2). Once its draft exists, one of two things happens: it
+// finds that its lock is no longer that of the election, or the next holder finds the draft
+// and removes it before it reads the state. So no two drafts may have the same name.
 func (p place) writeState(lock *os.File, s state) error {
 	draft := p.draft(stateFile)
-	defer func() { _ = os.Remove(draft) }() // the space may be what others wait for
+	defer func() { _ = os.Remove(draft) }() // others may wait for the space
 	if err := p.writeSynced(draft, s.encode()); err != nil {
 		return err
 	}
@@ -193,7 +192,7 @@ func (p place) replaced() error {
 	return fmt.Errorf("file: %s was removed or replaced during the election", p.path(lockFile))
 }
 
-// readState returns the state, one without a token where nobody has led.
+// readState returns the state; it has no token if nobody has led.
 func (p place) readState() (state, error) {
 	path := p.path(stateFile)
 	text, err := readSmall(path)
@@ -213,7 +212,7 @@ func (p place) readState() (state, error) {
 	return s, nil
 }
 
-// unusable says that the last token is unknown, and what to do about it.
+// unusable returns an error which says that the last token is unknown, and what to do.
 func (p place) unusable(path string, err error) error {
 	return election.Permanent(fmt.Errorf("file: election %q: state file %s %w; "+
 		"nobody can be elected as long as the last token is unknown: put the file back from a copy that is not "+
@@ -229,7 +228,7 @@ func readSmall(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, stateBytesMax+1))
 }
 
-// openLock opens the lock file that is in the directory now.
+// openLock opens the lock file that is now in the directory.
 func (p place) openLock() (*os.File, error) {
 	if err := p.prepare(); err != nil {
 		return nil, err
@@ -241,9 +240,9 @@ func (p place) openLock() (*os.File, error) {
 	return file, nil
 }
 
-// isFree reports whether nobody has the lock. It shares the lock for the look,
-// as others that look may, and opens it for reading: the end of a look would be
-// a sign to everybody that the lock may be free.
+// isFree reports whether nobody holds the lock. For the check it takes a shared lock, as
+// others may at the same time, on a file opened for reading: closing a file opened for
+// writing would notify all waiters that the lock may be free.
 func (p place) isFree() bool {
 	if p.fail("look") != nil {
 		return false
@@ -257,9 +256,10 @@ func (p place) isFree() bool {
 	return free
 }
 
-// lockID names an open lock file: by its numbers, which no other file has while anybody
-// has this one open, and by its content, random and given when it was made, for file
-// systems that give numbers by the path. A copy has the content alone.
+// lockID identifies an open lock file by its numbers, which no other file has while this
+// one is open, and by its content, which is random and written when the file is created.
+// The content is for file systems that derive the numbers from the path. A copy has only
+// the content.
 func lockID(lock *os.File) (string, error) {
 	info, err := lock.Stat()
 	if err != nil {
@@ -269,12 +269,12 @@ func lockID(lock *os.File) (string, error) {
 	n, _ := lock.ReadAt(text, 0)
 	content := string(bytes.TrimSpace(text[:n]))
 	if _, err := hex.DecodeString(content); err != nil || len(content) != 32 {
-		content = "" // it was made by hand
+		content = "" // created by hand
 	}
 	return numbers(info) + "-" + content, nil
 }
 
-// same reports whether an open file is the one that the path names.
+// same reports whether an open file is the one at the path.
 func same(file *os.File, path string) bool {
 	mine, err := file.Stat()
 	if err != nil {
@@ -284,7 +284,7 @@ func same(file *os.File, path string) bool {
 	return err == nil && os.SameFile(mine, there)
 }
 
-// explain gives an error of the file system its marks: no space, no right.
+// explain adds marks to an error of the file system: no space, no permission.
 func explain(what string, err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

@@ -14,19 +14,18 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// entry is a candidate's place in the queue: a file that it keeps locked. Its name
-// is the instant of joining, padded so that names sort by it, and the nonce of
-// the claim; its content the quoted id and the priority, and on a second line, if
-// there is any, the metadata in base64. The kernel unlocks it with the death
-// of the candidate, and then it counts no more. The order is a courtesy; the
-// lock alone decides.
+// entry is a candidate's place in the queue: a file that the candidate keeps locked. Its
+// name is the time of joining, padded so that names sort by it, and the nonce of the claim.
+// Its content is the quoted id and the priority, and on a second line the metadata, if any,
+// in base64. When the candidate dies, the kernel unlocks the entry, which then no longer
+// counts. The order of the queue is only a courtesy; the lock alone decides.
 type entry struct {
 	file *os.File
 	path string
 	text []byte
 }
 
-// join puts an entry into the queue, locked before anybody can see it.
+// join puts an entry into the queue; it is locked before others can see it.
 func (p place) join(claim election.Claim) (*entry, error) {
 	name := fmt.Sprintf("%020d-%s", p.backend.clock.Now(), claim.Nonce)
 	text := fmt.Appendf(nil, "%q %d\n", claim.ID, claim.Priority)
@@ -40,7 +39,7 @@ func (p place) join(claim election.Claim) (*entry, error) {
 	return t, nil
 }
 
-// enter puts a new file of the entry into the queue.
+// enter puts a new file for the entry into the queue.
 func (p place) enter(t *entry) error {
 	draft := p.path(filepath.Base(t.path) + newSuffix)
 	file, err := os.OpenFile(draft, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o660)
@@ -62,9 +61,9 @@ func (p place) enter(t *entry) error {
 	return nil
 }
 
-// keepEntry puts the entry back where it was removed, with or without its
-// directory: nobody sees a candidate, or a leader, that has none. When that fails
-// it is tried again after a while.
+// keepEntry puts the entry back if it was removed, alone or with its directory, because a
+// candidate or leader without an entry is invisible. If that fails, it is tried again
+// later.
 func (s *candidate) keepEntry() {
 	if t := s.entry; !same(t.file, t.path) && makeDir(s.place.path(queueDir), 0o770) == nil {
 		_ = s.place.enter(t)
@@ -76,13 +75,13 @@ func (t *entry) leave() {
 	_ = t.file.Close()
 }
 
-// waiter is one living entry, read.
+// waiter is the content of a living entry.
 type waiter struct {
 	entry, id, nonce string
 	priority         int
 }
 
-// names returns the names of all entries, in the order of joining.
+// entries returns the names of all entries, in the order of joining.
 func (p place) entries() ([]string, error) {
 	entries, err := os.ReadDir(p.path(queueDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -96,8 +95,8 @@ func (p place) entries() ([]string, error) {
 	return names, nil
 }
 
-// livesAhead reports whether a candidate before this one lives. The last leader
-// is none, though its entry may be there a moment longer than its lock is held.
+// livesAhead reports whether a living candidate is ahead of this one. The last leader does
+// not count: its entry may exist a moment longer than it holds the lock.
 func (p place) livesAhead(mine *entry) bool {
 	names, err := p.entries()
 	if err != nil {
@@ -115,7 +114,7 @@ func (p place) livesAhead(mine *entry) bool {
 	return false
 }
 
-// waiters returns the living, in the order of joining.
+// waiters returns the living entries, in the order of joining.
 func (p place) waiters() ([]waiter, error) {
 	names, err := p.entries()
 	if err != nil {
@@ -130,9 +129,8 @@ func (p place) waiters() ([]waiter, error) {
 	return living, nil
 }
 
-// sweep removes the entries of the dead, what they left half written, and what
-// was asked of leaderships before the one with the token. Only the holder of the
-// lock does it.
+// sweep removes the entries of dead candidates, their drafts, and requests to leaderships
+// before the one with the token. Only the holder of the lock calls it.
 func (p place) sweep(token election.Token) {
 	names, _ := p.entries()
 	for _, name := range names {
@@ -156,8 +154,8 @@ func (p place) sweep(token election.Token) {
 	}
 }
 
-// sweepDraft removes a draft unless somebody works on it: entries are locked
-// while they are drafts, and the others take no longer than a write.
+// sweepDraft removes a draft unless it is in use: a draft of an entry is locked, and any
+// other draft exists only for as long as a write takes.
 func (p place) sweepDraft(path string) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -173,13 +171,13 @@ func (p place) sweepDraft(path string) {
 	}
 }
 
-// living reads an entry; an entry that can be locked belongs to nobody.
+// living reads an entry. An entry that can be locked has no living candidate.
 func (p place) living(name string, try func(*os.File) (bool, error)) (waiter, bool) {
 	file, err := os.Open(p.path(queueDir, name))
 	if err != nil {
 		return waiter{}, false
 	}
-	defer func() { _ = file.Close() }() // gives the trial lock back, too
+	defer func() { _ = file.Close() }() // this also releases the lock of the attempt
 	if dead, err := try(file); err != nil || dead {
 		return waiter{}, false
 	}
@@ -192,8 +190,8 @@ func (p place) living(name string, try func(*os.File) (bool, error)) (waiter, bo
 	return w, ok && err == nil
 }
 
-// metadata returns what a candidate says of itself, nil for nothing and for what
-// cannot be read: it is for people.
+// metadata returns a candidate's metadata; nil if there is none or it cannot be read,
+// because it is only for people.
 func (p place) metadata(w waiter) []byte {
 	text, err := readSmall(p.path(queueDir, w.entry))
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// frozen is a clock whose longer timers fire when the process goes on.
+// frozen is a clock whose longer timers fire only when the process goes on.
 type frozen struct {
 	clock.Clock
-	waits chan struct{} // one for each such timer
+	waits chan struct{} // receives once for each such timer
 	thaw  chan struct{}
 }
 
@@ -38,10 +38,10 @@ func (t frozenTimer) Stop()              {}
 
 const lease = 100 * time.Millisecond
 
-// TestCandidateThatWasFrozenTakesNoTokenBack: the lock file was removed by hand. B has
-// the new one and waits for the lease of the last holder, having read token 1; it is
-// frozen there. The lock file is removed again, C and D lead with 2 and 3. When B
-// goes on it must not write token 2 over them.
+// TestCandidateThatWasFrozenTakesNoTokenBack: the lock file was removed by hand. B has the new
+// lock and has read token 1; while it waits for the lease of the last holder, it is paused. The
+// lock file is removed again, and C and D lead with 2 and 3. When B goes on, it must not
+// overwrite them with token 2.
 func TestCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	dir := t.TempDir()
 	ctx := t.Context()
@@ -77,18 +77,18 @@ func TestCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 		_, err := b.Acquire(context.Background(), claim("b"))
 		over <- err
 	}()
-	<-stopped.waits // B has the lock and has read the state; now it is frozen
+	<-stopped.waits // B has the lock and has read the state; now it is paused
 	must(t, os.Remove(lock))
 
 	c, g := lead("c")
 	_ = c.Release(ctx, g)
-	_, d := lead("d") // and goes on leading
+	_, d := lead("d") // D goes on leading
 
 	close(stopped.thaw)
 	if err := <-over; err == nil {
 		t.Error("B leads with a lock that was replaced")
 	}
-	must(t, os.Remove(lock)) // D's; or D is killed
+	must(t, os.Remove(lock)) // D's lock file; the alternative is that D is killed
 
 	_, e := lead("e")
 	if e.Token <= d.Token {
@@ -96,8 +96,8 @@ func TestCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	}
 }
 
-// The same before anybody has led: A is frozen while it waits for the millisecond of
-// the first token to end.
+// The same before anybody has led: A is paused while it waits for the end of the millisecond that
+// is the first token.
 func TestFirstCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	for what, remove := range map[string]func(path string) error{
 		lockFile:        func(path string) error { return os.Remove(filepath.Join(path, lockFile)) },
@@ -126,7 +126,8 @@ func TestFirstCandidateThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	}
 }
 
-// frozenMilli is a clock whose first timer of about a millisecond fires when the process goes on.
+// frozenMilli is a clock whose first timer of about a millisecond fires only when the process
+// goes on.
 type frozenMilli struct {
 	clock.Clock
 	fired *atomic.Bool
@@ -142,8 +143,8 @@ func (f frozenMilli) Timer(at clock.Instant) clock.Timer {
 	return frozenTimer{f.thaw}
 }
 
-// The same while A writes its state: before and after it has looked at its lock, in a
-// new election and in an old one.
+// The same while A writes its state: before and after it has checked its lock, in a new election
+// and in an old one.
 func TestCandidateThatWasFrozenWhileItWritesTakesNoTokenBack(t *testing.T) {
 	for _, operation := range []string{"sync", "rename"} {
 		for _, elections := range []int{0, 1} {
@@ -172,8 +173,8 @@ func TestCandidateThatWasFrozenWhileItWritesTakesNoTokenBack(t *testing.T) {
 	}
 }
 
-// The same when A goes on at the moment when another is about to replace the state:
-// it must not put that one's draft, which may be half written, in place of the state.
+// The same when A goes on at the moment when another candidate is about to replace the state: A
+// must not rename that candidate's draft, which may be half written, to the state.
 func TestCandidateThatWasFrozenTakesNoDraftOfAnother(t *testing.T) {
 	a := open(t, t.TempDir())
 	first := electSoon(t, a)
@@ -230,7 +231,7 @@ func electSoon(t *testing.T, b *Backend) election.Token {
 	return grant.Token
 }
 
-// goesOn checks that a leadership goes on, and that the next one has a higher one.
+// goesOn checks that a leadership goes on, and that the next one has a higher token.
 func goesOn(t *testing.T, b *Backend, grant election.Grant) {
 	t.Helper()
 	if _, err := b.Renew(awaittest.Within(t), grant); err != nil {
@@ -242,7 +243,7 @@ func goesOn(t *testing.T, b *Backend, grant election.Grant) {
 	}
 }
 
-// A restore whose process was frozen takes nothing back, either.
+// A restore whose process was paused does not take a token back, either.
 func TestRestoreThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	a := open(t, t.TempDir())
 	first := electSoon(t, a)
@@ -262,8 +263,8 @@ func TestRestoreThatWasFrozenTakesNoTokenBack(t *testing.T) {
 	goesOn(t, d, last)
 }
 
-// The files of an election are removed one by one, in any order, while candidates
-// that wait make what they miss (file-F5). Then somebody leads, with a higher token.
+// The files of an election are removed one by one, in any order, while waiting candidates make
+// the files that they miss (file-F5). Afterwards somebody leads, with a higher token.
 func TestFilesThatAreRemovedOneByOneEndNoElection(t *testing.T) {
 	names := []string{lockFile, stateFile, historyFile, queueDir}
 	var orders [][]string
@@ -297,8 +298,8 @@ func TestFilesThatAreRemovedOneByOneEndNoElection(t *testing.T) {
 	}
 }
 
-// A state that is gone, and nothing else, costs the leader its leadership, and
-// nobody a token, though the clock was set back.
+// If only the state is lost, the leader loses its leadership, but no token is lost, even though
+// the clock was set back.
 func TestLostStateIsANewElectionAboveItsHistory(t *testing.T) {
 	b := open(t, t.TempDir())
 	const high = 1 << 60

@@ -24,8 +24,8 @@ func TestRequestOfALeaderThatHasJustBeenElectedIsNotLost(t *testing.T) {
 	}
 	asked := false
 	b.fault = func(operation string) error {
-		// The state names the new leader from its rename on; the sync of
-		// the directory is the next operation.
+		// The state names the new leader from the rename on; the sync of the
+		// directory is the next operation.
 		if view, _ := p.view(); operation == "syncdir" && view.Leader != "" {
 			asked = true
 			if err := operator.Ask(awaittest.Within(t), "jobs", election.Request{Token: view.Token, By: "me"}); err != nil {
@@ -55,9 +55,9 @@ func TestRequestOfALeaderThatHasJustBeenElectedIsNotLost(t *testing.T) {
 	}
 }
 
-// TestLateRequestOfTheLastLeaderReplacesNone writes a request for a leadership
-// that is over after one for the present leader, as an operator does that was
-// slow between looking and writing. Neither is left when the next one leads.
+// TestLateRequestOfTheLastLeaderReplacesNone writes a request for a leadership that
+// is over after a request for the current leader, as an operator does that was slow
+// between looking and writing. Neither is left when the next candidate leads.
 func TestLateRequestOfTheLastLeaderReplacesNone(t *testing.T) {
 	b := open(t, t.TempDir())
 	last := elect(t, b)

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// putBack replaces a file by a copy of it, as tar, rsync, or cp and mv do.
+// putBack replaces a file with a copy of it, as tar, rsync, or cp and mv do.
 func putBack(t *testing.T, path string) {
 	t.Helper()
 	content, err := os.ReadFile(path)
@@ -21,8 +21,8 @@ func putBack(t *testing.T, path string) {
 	must(t, os.Rename(path+".copy", path))
 }
 
-// TestLockFileThatWasPutBackFromACopyHurriesNobody (file-F4): it has the content of
-// the lock file that the holder has, and is another file, with a lock of its own.
+// TestLockFileThatWasPutBackFromACopyHurriesNobody (file-F4): the copy has the content
+// of the holder's lock file, but it is another file, with a lock of its own.
 func TestLockFileThatWasPutBackFromACopyHurriesNobody(t *testing.T) {
 	b := open(t, t.TempDir())
 	first, err := b.Acquire(awaittest.Within(t), claim(400*time.Millisecond))
@@ -38,7 +38,7 @@ func TestLockFileThatWasPutBackFromACopyHurriesNobody(t *testing.T) {
 	}
 }
 
-// patient is a clock that counts the leases that are waited out, and waits for none.
+// patient is a clock that counts the leases that are waited out, and does not wait for them.
 type patient struct {
 	clock.Clock
 	waits *int
@@ -52,8 +52,8 @@ func (p patient) Timer(at clock.Instant) clock.Timer {
 	return p.Clock.Timer(p.Now())
 }
 
-// TestLeaseIsWaitedOutOnceForALockThatIsNotTheLastHolders: its file was put back, or
-// the state is one that an older version has written, without the file's numbers.
+// TestLeaseIsWaitedOutOnceForALockThatIsNotTheLastHolders: either its file was put
+// back, or an older version wrote the state, without the file's numbers.
 func TestLeaseIsWaitedOutOnceForALockThatIsNotTheLastHolders(t *testing.T) {
 	waits := 0
 	b := open(t, t.TempDir())
@@ -83,8 +83,8 @@ func TestLeaseIsWaitedOutOnceForALockThatIsNotTheLastHolders(t *testing.T) {
 	expect("and after that", 0)
 }
 
-// TestRestoreHurriesNobody (file-F4): a token that is set by hand leaves what is known
-// of the last holder, whose lock file was put back under it.
+// TestRestoreHurriesNobody (file-F4): setting a token by hand keeps what is known of
+// the last holder, whose lock file was replaced by a copy.
 func TestRestoreHurriesNobody(t *testing.T) {
 	waits := 0
 	b := open(t, t.TempDir())

@@ -17,7 +17,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// awaitView waits until an observer who has just come sees what is expected.
+// awaitView waits until an observer that has just arrived sees what is expected.
 func awaitView(t *testing.T, dir, what string, expected func(election.View) bool) {
 	t.Helper()
 	var last election.View
@@ -29,7 +29,7 @@ func awaitView(t *testing.T, dir, what string, expected func(election.View) bool
 	t.Fatalf("%s: seen is %+v", what, last)
 }
 
-// What a candidate has in the directory is removed while it waits: its entry, or
+// A candidate's files in the directory are removed while it waits: its entry, or
 // everything (file-F5). It is seen again, and when it leads it can be asked for something.
 func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 	for what, remove := range map[string]func(place) error{
@@ -43,7 +43,7 @@ func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 		"the queue": func(p place) error { return removeAll(p.path(queueDir)) },
 		"the lock":  func(p place) error { return os.Remove(p.path(lockFile)) },
 		"the state": func(p place) error { return os.Remove(p.path(stateFile)) },
-		// Not at one stroke: the candidates that wait make files meanwhile.
+		// Not atomically: the waiting candidates make files in the meantime.
 		"the directory": func(p place) error { _ = exec.Command("rm", "-rf", p.dir).Run(); return nil },
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 			must(t, err)
 			acquired := make(chan election.Grant, 1)
 			go func() {
-				for t.Context().Err() == nil { // an attempt may fail in the midst of it
+				for t.Context().Err() == nil { // an attempt may fail in the middle of it
 					grant, err := b.Acquire(awaittest.Within(t), second)
 					if err == nil {
 						acquired <- grant
@@ -85,7 +85,7 @@ func TestCandidateWhoseFilesWereRemovedIsSeen(t *testing.T) {
 	}
 }
 
-// An entry that is removed under its leader is put back, too.
+// A leader's entry that is removed is put back, too.
 func TestLeaderWhoseEntryWasRemovedIsSeen(t *testing.T) {
 	b := open(t, t.TempDir())
 	leader := claim(lease)
@@ -97,8 +97,8 @@ func TestLeaderWhoseEntryWasRemovedIsSeen(t *testing.T) {
 	awaitView(t, b.dir, "nobody", func(v election.View) bool { return v.Leader == "" && len(v.Waiters) == 0 })
 }
 
-// Somebody leads and others wait, each trying for ever. All is removed by rm -rf, under
-// which those that wait make files. Somebody leads afterwards, and is seen.
+// Somebody leads and others wait, each trying forever. Everything is removed by rm -rf,
+// while the waiting candidates make files. Afterwards somebody leads, and is seen.
 func TestElectionGoesOnAfterItsDirectoryWasRemoved(t *testing.T) {
 	for range 3 {
 		dir := t.TempDir()
@@ -136,7 +136,7 @@ func TestElectionGoesOnAfterItsDirectoryWasRemoved(t *testing.T) {
 	}
 }
 
-// removeAll is os.RemoveAll for a directory in which others make files meanwhile.
+// removeAll is os.RemoveAll for a directory in which others make files at the same time.
 func removeAll(path string) error {
 	for {
 		if err := os.RemoveAll(path); !errors.Is(err, syscall.ENOTEMPTY) {

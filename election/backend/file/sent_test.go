@@ -11,14 +11,14 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// The last proof of a new grant is the look at the lock file. What comes after
-// it (history, sweep) may take as long as it likes, and counts for the lease.
+// The last proof of a new grant is the check of the lock file. What comes after
+// it (history, sweep) may take any time, which counts towards the lease.
 func TestLeaseCountsFromBeforeTheLastProof(t *testing.T) {
 	b := open(t, t.TempDir())
 	elect(t, b)
 	var replaced clock.Instant
 	b.fault = func(operation string) error {
-		if operation == historyFile && replaced == 0 { // beginTenure: after the last look
+		if operation == historyFile && replaced == 0 { // in beginTenure: after the last check
 			p, _ := b.place("jobs")
 			_ = os.Remove(p.path(lockFile)) // an operator; others are elected after a lease
 			replaced = b.clock.Now()

@@ -37,7 +37,7 @@ func TestFileBackendPassesTheSuite(t *testing.T) {
 	})
 }
 
-// trouble is a disk whose syncs take long, or fail when their work is done.
+// trouble is a disk whose syncs take long, or fail after their work is done.
 type trouble struct {
 	slow atomic.Int64
 	mute atomic.Bool
@@ -57,8 +57,8 @@ func (d *trouble) Slow(by time.Duration) { d.slow.Store(int64(by)) }
 func (d *trouble) Mute()                 { d.mute.Store(true) }
 func (d *trouble) Heal()                 { d.Slow(0); d.mute.Store(false) }
 
-// fault is called before each operation on the disk. That before the last one of
-// a change, the sync of the directory, is late enough: the others are done.
+// fault is called before each operation on the disk. Failing before the last operation
+// of a change, the sync of the directory, is late enough: all others are done.
 func (d *trouble) fault(operation string) error {
 	if operation == "sync" || operation == "syncdir" {
 		awaittest.RealTime(time.Duration(d.slow.Load()), "the disk is slow")

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// How long somebody waits without a sign before looking anyway: with the
-// kernel's notices, and without.
+// How long a waiter waits without a notice before it looks anyway: with notices of the
+// kernel, and without.
 const (
 	patienceWatching = time.Second
 	patienceBlind    = 100 * time.Millisecond
 )
 
-// hub shares one watch of some directories among all who wait for them in this
-// process: the kernel allows a user only some hundred.
+// hub shares one watch of some directories among all waiters of this process: the kernel
+// allows a user only some hundred watches.
 type hub struct {
-	notices *notices // nil when the kernel gives none
+	notices *notices // nil if the kernel gives none
 	subs    map[*subscription]struct{}
 }
 
-// subscription tells one waiter that something has happened.
+// subscription notifies one waiter of changes.
 type subscription struct {
 	backend *Backend
 	key     string
 	hub     *hub
-	// seen holds one sign at most: many changes are one reason to look.
+	// seen holds at most one value: many changes are one reason to look.
 	seen chan struct{}
 	once sync.Once
 }
 
-// watch subscribes to changes in the directories. It never fails: where the
-// kernel gives no notices, patience is short.
+// watch subscribes to changes in the directories. It never fails: without notices of the
+// kernel, patience is short.
 func (b *Backend) watch(dirs ...string) *subscription {
 	key := strings.Join(dirs, "\x00")
 	b.mu.Lock()
@@ -47,7 +47,7 @@ func (b *Backend) watch(dirs ...string) *subscription {
 	return s
 }
 
-// spread tells everybody of the hub.
+// spread notifies all subscriptions of the hub.
 func (b *Backend) spread(h *hub) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +59,7 @@ func (b *Backend) spread(h *hub) {
 	}
 }
 
-// stop ends the subscription; the last one to leave closes the watch.
+// stop ends the subscription; the last one closes the watch.
 func (s *subscription) stop() {
 	s.once.Do(func() {
 		b := s.backend

@@ -15,13 +15,14 @@ import (
 )
 
 const (
-	// bytesMax is the greatest object that is read. A record has some KB.
+	// bytesMax is the size of the largest object that is read. A record has a few KB.
 	bytesMax = 1 << 20
-	// pageBytesMax is the greatest page of a list that is read: a thousand names.
+	// pageBytesMax is the size of the largest page of a list that is read: a thousand
+	// names.
 	pageBytesMax = 16 << 20
 )
 
-// api is the four calls of the JSON API on one bucket. Each is one request.
+// api makes four calls of the JSON API on one bucket. Each call is one request.
 type api struct {
 	client           http.Client
 	endpoint, bucket string
@@ -29,13 +30,12 @@ type api struct {
 
 func newAPI(client *http.Client, options Options) *api {
 	a := &api{client: *client, endpoint: options.Endpoint, bucket: options.Bucket}
-	// A redirection would turn a write into a read, or show the credentials to
-	// somebody else.
+	// A redirect would turn a write into a read, or send the credentials to another host.
 	a.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return a
 }
 
-// objects is the URL of the bucket's objects below one of the API's two roots.
+// objects returns the URL of the bucket's objects below one of the API's two roots.
 func (a *api) objects(root string) string {
 	return a.endpoint + root + "/storage/v1/b/" + url.PathEscape(a.bucket) + "/o"
 }
@@ -54,12 +54,12 @@ func (a *api) get(ctx context.Context, key string) (data []byte, generation stri
 	return data, generation, err
 }
 
-// insert puts an object if it has that generation, "0" for none at all, and returns
-// the new one. It goes in two parts: what is said of the object, and its content.
+// insert writes an object if it has that generation ("0" for no object), and returns the
+// new one. The request has two parts: the object's attributes and its content.
 func (a *api) insert(ctx context.Context, key string, data []byte, generation string) (string, error) {
 	about, err := json.Marshal(map[string]string{
 		"name": key, "contentType": "application/json", "cacheControl": "no-store", // gcs-G5
-		"storageClass": "STANDARD", // others charge for objects that are soon replaced
+		"storageClass": "STANDARD", // other classes charge for objects that are soon replaced
 	})
 	if err != nil {
 		return "", err
@@ -97,8 +97,8 @@ func (a *api) insert(ctx context.Context, key string, data []byte, generation st
 	return generationOf(made.Generation)
 }
 
-// list returns the names of the objects below a prefix, and the token of the next
-// page, empty after the last.
+// list returns the names of the objects below a prefix, and the token of the next page
+// (empty after the last).
 func (a *api) list(ctx context.Context, prefix, page string) (names []string, next string, err error) {
 	query := url.Values{"prefix": {prefix}, "fields": {"items(name),nextPageToken"}}
 	if page != "" {
@@ -137,7 +137,7 @@ func (a *api) remove(ctx context.Context, key string) error {
 	return err
 }
 
-// do makes one request, and returns what was answered with a status of success.
+// do makes one request, and returns the answer if its status is success.
 func (a *api) do(request *http.Request, most int64) ([]byte, http.Header, error) {
 	answer, err := a.client.Do(request)
 	if err != nil {
@@ -147,7 +147,7 @@ func (a *api) do(request *http.Request, most int64) ([]byte, http.Header, error)
 	closed := answer.Body.Close()
 	switch {
 	case answer.StatusCode < 200 || answer.StatusCode > 299:
-		return nil, nil, newStatusError(answer.StatusCode, body) // whatever of the text has come
+		return nil, nil, newStatusError(answer.StatusCode, body) // with as much of the text as has arrived
 	case err != nil || closed != nil:
 		return nil, nil, errors.Join(err, closed)
 	case int64(len(body)) > most:
@@ -156,7 +156,8 @@ func (a *api) do(request *http.Request, most int64) ([]byte, http.Header, error)
 	return body, answer.Header, nil
 }
 
-// withoutURL drops the request from the text of an error: others say what was done.
+// withoutURL removes the request from the text of an error; other parts say what was being
+// done.
 func withoutURL(err error) error {
 	var failed *url.Error
 	if errors.As(err, &failed) {
@@ -165,7 +166,7 @@ func withoutURL(err error) error {
 	return err
 }
 
-// generationOf checks what the store says of an object's generation.
+// generationOf checks a generation that the store has returned.
 func generationOf(text string) (string, error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err != nil || n <= 0 {
 		return "", fmt.Errorf("%w: %q", errNoGeneration, text)

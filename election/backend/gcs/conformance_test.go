@@ -44,7 +44,7 @@ func TestGCSBackendPassesTheSuite(t *testing.T) {
 	})
 }
 
-// left counts holders and candidates in all objects of the URL.
+// left counts the holders and candidates in all objects of the URL.
 func left(t testing.TB, text string) int {
 	root, prefix := objects(t, text)
 	var list struct{ Items []struct{ Name string } }
@@ -61,7 +61,7 @@ func left(t testing.TB, text string) int {
 
 func open(t testing.TB, url string) election.Backend { return storetest.Opener(gcs.Open).Open(t, url) }
 
-// objects is the URL of the objects of a bucket, and the prefix of the elections.
+// objects returns the URL of the objects of a bucket, and the prefix of the elections.
 func objects(t testing.TB, text string) (root, prefix string) {
 	t.Helper()
 	u, err := url.Parse(text)
@@ -73,7 +73,7 @@ func objects(t testing.TB, text string) (root, prefix string) {
 
 func escape(text string) string { return url.PathEscape(text) }
 
-// ask makes a request beside all candidates.
+// ask makes a request that is none of the candidates'.
 func ask(t testing.TB, method, url string, status int) []byte {
 	t.Helper()
 	request, err := http.NewRequestWithContext(awaittest.Within(t), method, url, nil)

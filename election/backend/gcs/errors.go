@@ -15,23 +15,23 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// errNotOurs marks an object that something else has written.
+// errNotOurs is returned for an object that another program has written.
 var errNotOurs = errors.New("the object is not of an election; use a prefix of its own")
 
-// errNoGeneration marks an answer that is not one of the service.
+// errNoGeneration is returned for an answer that does not come from the service.
 var errNoGeneration = errors.New("the store gave no generation; it cannot be elected on")
 
-// statusError is an answer without success.
+// statusError is an answer whose status is not success.
 type statusError struct {
 	status          int
-	reason, message string // as the service says; reason is empty where it answers in plain text
+	reason, message string // as the service says; reason is empty for a plain text
 }
 
-// textBytesMax is how much is shown of an answer that is a plain text.
+// textBytesMax is how much of a plain-text answer is shown.
 const textBytesMax = 200
 
-// newStatusError reads what the service says of its error: JSON, or a plain text where
-// an object's content was asked for.
+// newStatusError reads the service's error: JSON, or a plain text if the content of an
+// object was requested.
 func newStatusError(status int, body []byte) *statusError {
 	var said struct {
 		Error struct {
@@ -62,7 +62,7 @@ func (e *statusError) Error() string {
 	return text
 }
 
-// isMissing reports whether there was no such object, in a bucket that there may be.
+// isMissing reports whether the object does not exist; the bucket may exist.
 func isMissing(err error) bool {
 	var e *statusError
 	return errors.As(err, &e) && e.status == http.StatusNotFound && !strings.Contains(e.message, "bucket does not exist")
@@ -82,8 +82,8 @@ func isLimited(err error) bool {
 		e.status == http.StatusForbidden && (e.reason == "rateLimitExceeded" || e.reason == "userRateLimitExceeded"))
 }
 
-// limitedError is what a write ends with that was refused for as long as it could wait
-// (gcs-G4): to package record it is a NotYetError, nothing was written.
+// limitedError is returned for a write that was refused for as long as it could wait
+// (gcs-G4). For package record it is a NotYetError: nothing was written.
 type limitedError struct {
 	error
 	after time.Duration
@@ -100,9 +100,8 @@ func (e limitedError) As(target any) bool {
 	return ok
 }
 
-// explain says what was being done, and which errors are final. What is not
-// known here (5xx, time-outs) passes, and a write that ended so may or may not have
-// been carried out.
+// explain says what was being done, and marks final errors. Unknown errors (5xx, time-outs)
+// count as temporary; a write that ended with one may or may not have been carried out.
 func (s *store) explain(what, key string, err error) error {
 	if what == "put" && isRefused(err) {
 		err = record.ErrConflict
@@ -126,7 +125,7 @@ func (s *store) explain(what, key string, err error) error {
 const hintCredentials = "name a valid key or configuration with GOOGLE_APPLICATION_CREDENTIALS, or log in with " +
 	"gcloud auth application-default login"
 
-// explain adds to an error, of which the answer is the cause, whether it is final.
+// explain marks err as final if this answer, its cause, is.
 func (e *statusError) explain(err error) error {
 	switch {
 	case e.status == http.StatusUnauthorized:

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/election/backend/gcs"
 )
 
-// Credentials are those of the environment: of the machine, the Pod or the
-// function, or of gcloud auth application-default login.
+// The credentials come from the environment: from the machine, the Pod or the
+// function, or from gcloud auth application-default login.
 func Example() {
 	ctx := context.Background()
 	backend, end, err := gcs.Open(ctx, "gs://my-bucket/elections")

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// FuzzDecode: whatever an object holds, it is a record or an error.
+// FuzzDecode: whatever an object holds is a record or an error.
 func FuzzDecode(f *testing.F) {
 	good, err := json.Marshal(content{&record.Record{Holder: "a", Token: 1, Next: &record.Next{ID: "b"}}})
 	if err != nil {
@@ -31,7 +31,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzStatusError: whatever stands in an answer without success, it is an error of one line.
+// FuzzStatusError: whatever an unsuccessful answer contains becomes an error of one line.
 func FuzzStatusError(f *testing.F) {
 	for _, seed := range []string{"", "Not Found", `{"error":{"message":"m","errors":[{"reason":"r"}]}}`, `{"error":{"errors":[]}}`, "a\nb", "\xff"} {
 		f.Add(412, seed)

@@ -84,8 +84,7 @@ type Options struct {
 	Poll time.Duration
 }
 
-// prefixBytesMax leaves an election's name its place in the 1024 bytes that the name of an
-// object may have.
+// prefixBytesMax leaves space for an election's name in the 1024 bytes of an object's name.
 const prefixBytesMax = 200
 
 func (o Options) validate() (Options, error) {
@@ -123,7 +122,7 @@ func New(client *http.Client, options Options) (*record.Backend, error) {
 	return record.New(s, record.Options{}), nil
 }
 
-// Traits names the store and says what it depends on.
+// Traits returns what the store promises and what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "gcs", LeaseMin: LeaseMin, Guarantees: election.Guarantees{
 		Failover: "none within the bucket's location, including dual- and multi-regions: every read sees what " +
@@ -137,5 +136,5 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// pollLeast is the shortest pause between two looks, unless Options.Poll says otherwise.
+// pollLeast is the shortest pause between two polls, unless Options.Poll is set.
 const pollLeast = time.Second

@@ -51,8 +51,8 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 	return backend, func() error { connections.CloseIdleConnections(); return nil }, nil
 }
 
-// newTransport speaks HTTP/1.1: a request that gets no answer in time then closes its
-// connection, and the next one goes over another.
+// newTransport uses HTTP/1.1: a request without an answer in time then closes its
+// connection, and the next one uses another.
 func newTransport() *http.Transport {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -61,15 +61,15 @@ func newTransport() *http.Transport {
 		TLSHandshakeTimeout: 5 * time.Second, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8}
 }
 
-// findCredentials returns the source of tokens that the environment names. It outlives
-// the context of the search.
+// findCredentials returns the source of tokens that the environment names. The source
+// remains usable after the context of the search has ended.
 func findCredentials(ctx context.Context) (oauth2.TokenSource, error) {
 	type found struct {
 		credentials *google.Credentials
 		err         error
 	}
 	done := make(chan found, 1)
-	go func() { // it asks the network whether there is a metadata server, without a context
+	go func() { // the search asks the network for a metadata server, without a context
 		within := context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, &http.Client{Timeout: fetchWithin})
 		credentials, err := google.FindDefaultCredentialsWithParams(within, google.CredentialsParams{
 			Scopes: []string{Scope}, EarlyTokenRefresh: earlyToken})
@@ -86,13 +86,13 @@ func findCredentials(ctx context.Context) (oauth2.TokenSource, error) {
 	}
 }
 
-// target is what a URL says.
+// target is the content of a URL.
 type target struct {
 	options   Options
 	anonymous bool
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "gcs", Schemes: []string{"gs"}, Example: URLExample, Credentials: "the environment"}
 
 func parseURL(text string) (t target, err error) {

@@ -28,8 +28,8 @@ func Probe(ctx context.Context, client *http.Client, options Options) error {
 	return s.probe(ctx)
 }
 
-// probeKey is an object that there is not, for Probe. No election has such a key: it
-// has another ending.
+// probeKey returns a key without an object, for Probe. It is not the key of an election,
+// because it has another ending.
 func (o Options) probeKey() string { return o.Prefix + "/" + rand.Text() + ".probe" }
 
 // generationOfNone is one that no object has: the service counts microseconds since 1970.
@@ -44,7 +44,7 @@ func (s *store) probe(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("probe the store: %w", err)
 	}
-	_ = s.api.remove(ctx, key) // what is left of it is in nobody's way
+	_ = s.api.remove(ctx, key) // a leftover object disturbs nobody
 	return election.Permanent(fmt.Errorf("probe the store: bucket %q accepted a write of %s although its "+
 		"ifGenerationMatch forbade it: %w", s.options.Bucket, key, ErrConditions))
 }

@@ -17,13 +17,13 @@ import (
 	"time"
 )
 
-// service is Google Cloud Storage as far as this package uses it, in memory and in
-// this process: a handler, and the transport of clients that reach it without a
-// network, so that it works on virtual time too.
+// service is as much of Google Cloud Storage as this package uses, in memory: a
+// handler, and the transport of clients that reach it without a network, so it
+// also works on virtual time.
 type service struct {
 	perSecond bool // takes one write per second and object, as the service does
 	deaf      bool // ignores conditions
-	// meddle, if not nil, may answer in place of the service, before or after it.
+	// meddle, if not nil, may answer in place of the service, before or after it has acted.
 	meddle meddling
 
 	mu         sync.Mutex
@@ -33,7 +33,7 @@ type service struct {
 	limited    int      // answered with 429
 }
 
-// meddling answers a request; serve is what the service would do.
+// meddling answers a request; serve does what the service would do.
 type meddling func(w http.ResponseWriter, r *http.Request, serve http.HandlerFunc)
 
 type object struct {
@@ -42,12 +42,12 @@ type object struct {
 	written    time.Time
 }
 
-// newService has one bucket, b.
+// newService returns a service with one bucket, b.
 func newService() *service {
 	return &service{objects: make(map[string]object), generation: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()}
 }
 
-// store is a store on the service.
+// store returns a store on the service.
 func (v *service) store(t testing.TB) *store {
 	t.Helper()
 	s, err := newStore(&http.Client{Transport: v}, Options{Bucket: "b", Endpoint: "http://service", Poll: 20 * time.Millisecond})
@@ -145,7 +145,7 @@ func (v *service) insert(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// list answers two names a page.
+// list answers with two names per page.
 func (v *service) list(w http.ResponseWriter, r *http.Request) {
 	type item struct {
 		Name string `json:"name"`
@@ -177,7 +177,7 @@ func refuse(w http.ResponseWriter, status int, reason, message string) {
 	fmt.Fprintf(w, `{"error": {"code": %d, "message": %q, "errors": [{"message": %q, "reason": %q}]}}`, status, message, message, reason)
 }
 
-// count is how many requests have a path with that text.
+// count returns the number of requests whose path contains the text.
 func (v *service) count(text string) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// badWay is the way of a candidate to the service: requests and answers are late, lost
-// or overtake each other, and the service is overloaded now and then.
+// badWay is a candidate's connection to the service: requests and answers are late,
+// lost or overtake each other, and the service is overloaded now and then.
 type badWay struct {
 	service *service
 	link    *electiontest.BadLink
@@ -45,7 +45,7 @@ func (w badWay) RoundTrip(r *http.Request) (*http.Response, error) {
 	return <-answers, nil
 }
 
-// overloaded answers one request of twenty with 429, and one with 503 of which half
+// overloaded answers one request in twenty with 429, and one with 503, half of which
 // were carried out.
 func overloaded(rng *rand.Rand) meddling {
 	var mu sync.Mutex
@@ -76,8 +76,8 @@ func (h hasty) Traits() election.Traits {
 	return traits
 }
 
-// TestNoTwoLeadOnAServiceThatAnswersBadly, on virtual time: gcs-G1 to gcs-G4, gcs-G7.
-// Operators ask leaders to give up.
+// TestNoTwoLeadOnAServiceThatAnswersBadly checks gcs-G1 to gcs-G4 and gcs-G7 on
+// virtual time. Operators ask leaders to resign.
 func TestNoTwoLeadOnAServiceThatAnswersBadly(t *testing.T) {
 	var v *service
 	simulate := func(t *testing.T, damage bool, meddle func(operator *record.Backend, rng *rand.Rand)) {
@@ -104,7 +104,7 @@ func TestNoTwoLeadOnAServiceThatAnswersBadly(t *testing.T) {
 		_ = operator.Ask(context.Background(), "simulated", election.Request{}) // there may be no leader
 	}
 	t.Run("Asked", func(t *testing.T) { simulate(t, false, ask) })
-	// Tokens grow though objects are deleted.
+	// Tokens grow although objects are deleted.
 	t.Run("Deleted", func(t *testing.T) {
 		simulate(t, true, func(operator *record.Backend, rng *rand.Rand) {
 			if rng.IntN(2) == 0 {

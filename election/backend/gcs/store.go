@@ -23,7 +23,7 @@ type store struct {
 	probing objects.Probe
 }
 
-// content is what an object holds.
+// content is the content of an object.
 type content struct {
 	Record *record.Record `json:"record"`
 }
@@ -57,7 +57,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return r, generation, nil
 }
 
-// Write puts the object if it still has the generation (gcs-G1).
+// Write writes the object if it still has the generation (gcs-G1).
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	if err := s.probing.Once(ctx, s.probe); err != nil {
 		return "", err
@@ -69,16 +69,16 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	return s.put(ctx, objects.Key(s.options.Prefix, name), data, version)
 }
 
-// Pauses after a write that was one too many in a second, each give or take a tenth.
+// Pauses after a write that exceeded the limit per second, each plus or minus a tenth.
 const (
 	pauseFirst = 1200 * time.Millisecond
 	pauseMax   = 4 * time.Second
-	// answerTime is what a write should have left to be answered.
+	// answerTime is the time that should be left for the answer to a write.
 	answerTime = 300 * time.Millisecond
 )
 
-// put writes an object if it still has the generation, empty for none at all, and
-// returns the new one. It waits while there are too many writes (gcs-G4).
+// put writes an object if it still has the generation (empty for no object), and returns
+// the new generation. It waits while there are too many writes (gcs-G4).
 func (s *store) put(ctx context.Context, key string, data []byte, version string) (string, error) {
 	for pause := pauseFirst; ; pause = min(2*pause, pauseMax) {
 		after, err := s.api.insert(ctx, key, data, cmp.Or(version, "0"))
@@ -99,7 +99,7 @@ func (s *store) put(ctx context.Context, key string, data []byte, version string
 	}
 }
 
-// Wait returns when it is time to look again.
+// Wait returns when it is time to read again.
 func (s *store) Wait(ctx context.Context, name, _ string, limit time.Duration) error {
 	return s.pace.Wait(ctx, name, limit)
 }

@@ -27,7 +27,7 @@ func TestStoreOnFakeGCSServer(t *testing.T) {
 	})
 }
 
-// storeAt is a store on a server that is reached by the given address.
+// storeAt returns a store on a server that is reached at the given address.
 func storeAt(t testing.TB, server *stores.Server, addr string) *store {
 	t.Helper()
 	target, err := parseURL(strings.Replace(server.URL, server.Addr, addr, 1) + "&poll=50ms")
@@ -41,8 +41,8 @@ func storeAt(t testing.TB, server *stores.Server, addr string) *store {
 	return s
 }
 
-// TestEmulatorHonoursConditionsAtOnce: of many that make or replace one object at the
-// same time, each over a connection of its own, one succeeds.
+// TestEmulatorHonoursConditionsAtOnce: of many requests that make or replace one
+// object at the same time, each over a connection of its own, one succeeds.
 func TestEmulatorHonoursConditionsAtOnce(t *testing.T) {
 	const writers, rounds = 16, 100
 	server := stores.Start(t, "gcs")
@@ -72,7 +72,7 @@ func TestEmulatorHonoursConditionsAtOnce(t *testing.T) {
 	}
 }
 
-// TestWriteWhoseAnswerIsLostIsNoConflict: nobody knows, and the next read tells.
+// TestWriteWhoseAnswerIsLostIsNoConflict: its outcome is unknown, and the next read reveals it.
 func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
 	server := stores.Start(t, "gcs")
 	link, err := server.Link()

@@ -31,14 +31,14 @@ func TestStoreOnAServiceInMemory(t *testing.T) {
 	})
 }
 
-// isNotYet: nothing was written, and package record looks again later.
+// isNotYet reports whether nothing was written, so that package record looks again later.
 func isNotYet(err error) bool {
 	var notYet *record.NotYetError
 	return errors.As(err, &notYet) && notYet.After > 0
 }
 
-// TestErrorsOfWritesAreToldApart (gcs-G3): nobody may take a conflict for a failure, a
-// failure for a conflict, or one that passes for one that does not. Each is tried once.
+// TestErrorsOfWritesAreToldApart (gcs-G3): a conflict must not be taken for a failure, a
+// failure for a conflict, or a temporary error for a permanent one. Each write is tried once.
 func TestErrorsOfWritesAreToldApart(t *testing.T) {
 	for _, test := range []struct {
 		status                      int
@@ -87,7 +87,7 @@ func TestErrorsOfWritesAreToldApart(t *testing.T) {
 	}
 }
 
-// TestWriteThatIsAnsweredWith5xxMayHaveTakenEffect: the next read tells.
+// TestWriteThatIsAnsweredWith5xxMayHaveTakenEffect: the next read reveals it.
 func TestWriteThatIsAnsweredWith5xxMayHaveTakenEffect(t *testing.T) {
 	v := newService()
 	s := v.store(t)
@@ -143,8 +143,8 @@ func TestWriteWaitsWhileThereAreTooMany(t *testing.T) {
 }
 
 // TestShortestLeaseIsWithinTheLimit: most writes of a leader and a successor come at
-// least a second after the last one, and no election is lost by the others, over a
-// quarter of an hour. The limit of this service is stricter than that of the real one.
+// least a second after the previous one, and the other writes lose no election, over a
+// quarter of an hour. The limit of this service is stricter than the real service's.
 func TestShortestLeaseIsWithinTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newService()
@@ -246,7 +246,7 @@ func TestObjectOfSomethingElseIsNotOverwritten(t *testing.T) {
 	}
 }
 
-// TestAnswersOfSomethingElseAreNoGenerations: a server that is none of Google's.
+// TestAnswersOfSomethingElseAreNoGenerations: a server that is not Google's.
 func TestAnswersOfSomethingElseAreNoGenerations(t *testing.T) {
 	for _, generation := range []string{"", "0", "-5", "x", "99999999999999999999"} {
 		v := newService()

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// earlyToken is how long before its end a token is replaced. Until then the
-	// old one serves, should the place that gives tokens not answer.
+	// earlyToken is how long before its end a token is replaced. The old one is used until
+	// then if its source does not answer.
 	earlyToken = 200 * time.Second
 	// fetchWithin bounds one request for a token.
 	fetchWithin = 30 * time.Second
 )
 
-// tokens gives out the token of a source, which knows no context: one goroutine at a
-// time asks it, and nobody waits for longer than its own context lives.
+// tokens returns the token of a source that takes no context. Only one goroutine at a time
+// asks the source, and no caller waits longer than its own context lasts.
 type tokens struct {
 	source oauth2.TokenSource
 
 	mu       sync.Mutex
 	token    *oauth2.Token
-	err      error         // of the last fetch
-	fetching chan struct{} // closed when the fetch under way has ended, nil without one
+	err      error         // of the last request
+	fetching chan struct{} // closed when the current request ends; nil without one
 }
 
 // get returns a token that is valid now.
@@ -55,7 +55,7 @@ func (t *tokens) get(ctx context.Context) (*oauth2.Token, error) {
 	return t.token, nil
 }
 
-// fetch asks the source.
+// fetch asks the source for a token.
 func (t *tokens) fetch(ended chan struct{}) {
 	token, err := t.source.Token()
 	if err == nil && !token.Valid() {

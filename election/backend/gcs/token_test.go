@@ -30,7 +30,7 @@ type sourceFunc func() (*oauth2.Token, error)
 
 func (f sourceFunc) Token() (*oauth2.Token, error) { return f() }
 
-// TestOldTokenServesWhileThereIsNoNewOne: the place that gives tokens may be down for
+// TestOldTokenServesWhileThereIsNoNewOne: the server that issues tokens may be down for
 // longer than a lease.
 func TestOldTokenServesWhileThereIsNoNewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestRequestWithoutATokenEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// authorized is a service that wants a token, and a place that gives it out.
+// authorized is a service that requires a token, and a server that issues it.
 func authorized(t *testing.T, give http.HandlerFunc) (endpoint, tokens string, given *atomic.Int64) {
 	t.Helper()
 	given = new(atomic.Int64)
@@ -148,7 +148,7 @@ func giveGood(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"access_token":"good","token_type":"Bearer","expires_in":3600}`)
 }
 
-// TestKeyOfAServiceAccountIsTaken, and one that is not valid any more ends candidates.
+// TestKeyOfAServiceAccountIsTaken, and candidates end when the key is no longer valid.
 func TestKeyOfAServiceAccountIsTaken(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -186,7 +186,7 @@ func TestKeyOfAServiceAccountIsTaken(t *testing.T) {
 	}
 }
 
-// TestMachineHasATokenOfItsOwn: the metadata server of Compute Engine, GKE and Cloud Run.
+// TestMachineHasATokenOfItsOwn, from the metadata server of Compute Engine, GKE and Cloud Run.
 func TestMachineHasATokenOfItsOwn(t *testing.T) {
 	endpoint, metadata, given := authorized(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Metadata-Flavor", "Google")

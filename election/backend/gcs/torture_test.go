@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// TestNoTwoLeadUnderTorture: the emulator stalls, ways to it are cut and slow. It is not
-// killed: it would forget all elections, which the service does not.
+// TestNoTwoLeadUnderTorture: the emulator stalls, links to it are partitioned and slow.
+// It is not killed, because it would forget all elections, which the service does not.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const candidates = 5
 	server := stores.Start(t, "gcs")

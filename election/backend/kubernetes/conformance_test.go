@@ -34,12 +34,12 @@ func TestMain(m *testing.M) {
 // cluster is a real API server. Each test has a namespace of its own.
 type cluster struct {
 	server *stores.Server
-	last   atomic.Int64 // of the namespaces
+	last   atomic.Int64 // the number of the last namespace
 }
 
 func startCluster(t testing.TB) *cluster { return &cluster{server: stores.Start(t, "kubernetes")} }
 
-// namespace makes one and returns its URL.
+// namespace makes a namespace and returns its URL.
 func (c *cluster) namespace(t testing.TB) string {
 	t.Helper()
 	name := fmt.Sprintf("test-%d", c.last.Add(1))
@@ -74,7 +74,7 @@ func openURL(t testing.TB, address string) election.Backend {
 	return backend
 }
 
-// operator is a store beside all candidates.
+// operator is a store that none of the candidates uses.
 func operator(t testing.TB, address string) *store {
 	t.Helper()
 	config, options, err := parse(address)
@@ -92,7 +92,7 @@ func operator(t testing.TB, address string) *store {
 func TestKubernetesBackendPassesTheSuite(t *testing.T) {
 	c := startCluster(t)
 	electiontest.Run(t, electiontest.Suite{
-		// Long enough for a hundred candidates, on cores that do other work too.
+		// Long enough for a hundred candidates, on cores that also do other work.
 		Lease: 3 * time.Second,
 		Open:  openURL, URL: c.namespace, Store: "Kubernetes API server " + c.server.Version,
 		Proxy: func(t testing.TB, address string) (string, electiontest.Link) {
@@ -143,7 +143,7 @@ func TestWatchesOfManyElectionsShareAConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	options.NoEvents = true // the first may dial while the first watch does, and one of both is closed
+	options.NoEvents = true // the first event and the first watch may both dial
 	var dialled atomic.Int64
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dialled.Add(1)

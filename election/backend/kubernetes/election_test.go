@@ -70,8 +70,8 @@ func seen(t testing.TB, backend election.Backend, want func(election.View) bool)
 	t.Fatal("not seen")
 }
 
-// A client-go holder that died leaves its Lease as it was: our candidate takes
-// it when it has not changed for the lease that it tells, and not before.
+// A client-go holder that died leaves its Lease as it was. Our candidate takes the
+// Lease once it has not changed for the duration that it states, and not before.
 func TestDeadClientGoHolderExpires(t *testing.T) {
 	a := newAPIServer(t)
 	s := openStore(t, a)

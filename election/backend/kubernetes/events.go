@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// eventMax is how long one Event may take.
+	// eventMax is how long a request for an Event may take.
 	eventMax = 5 * time.Second
-	// eventCloseMax is for how long close waits for those on their way.
+	// eventCloseMax is how long close waits for pending Events.
 	eventCloseMax = time.Second
-	// eventsOpenMax is how many may be on their way; further ones are dropped.
+	// eventsOpenMax is how many Events may be pending; further ones are dropped.
 	eventsOpenMax = 8
-	// eventNameMax leaves space for what makes the name of an Event unique.
+	// eventNameMax leaves space for the suffix that makes the name of an Event unique.
 	eventNameMax = 230
 )
 
-// happening is an Event of the core API, as far as we fill it in. The API's own type would
-// bring all of the core's with it.
+// happening is an Event of the core API, with only the fields that we set. The API's own
+// type would add the types of the whole core API to the program.
 type happening struct {
 	meta.TypeMeta   `json:",inline"`
 	meta.ObjectMeta `json:"metadata"`
@@ -49,8 +49,8 @@ type involved struct {
 	UID        types.UID `json:"uid"`
 }
 
-// changes says what a write made of an election: nothing unless who leads differs.
-// The names are those of the specs.
+// changes describes what a write has changed in an election; nothing if the leader is the
+// same. was and is are the holders' names in the specs.
 func changes(before, after record.Record, was, is string) []string {
 	if before.Nonce == after.Nonce {
 		return nil
@@ -65,7 +65,7 @@ func changes(before, after record.Record, was, is string) []string {
 	return texts
 }
 
-// endOf returns why the leadership of a record is over, as the history has it.
+// endOf returns the reason for the end of a leadership, as the history has it.
 func endOf(before, after record.Record) string {
 	for _, tenure := range slices.Backward(after.History) {
 		if tenure.Leader == before.Holder && !tenure.Until.IsZero() && tenure.Reason != "" {
@@ -75,8 +75,8 @@ func endOf(before, after record.Record) string {
 	return "unknown"
 }
 
-// announce records Events on a Lease, without waiting: one that does not get through, for want of
-// the right to create Events too, is dropped.
+// announce records Events on a Lease without waiting for them. An Event that cannot be
+// recorded, for instance because the permission to create Events is missing, is dropped.
 func (s *store) announce(lease *coordination.Lease, texts []string) {
 	for _, text := range texts {
 		s.mu.Lock()
@@ -120,8 +120,8 @@ func (s *store) post(lease *coordination.Lease, text string) {
 		SetHeader("Content-Type", "application/json").Body(body).Do(ctx).Error()
 }
 
-// endEvents gives those on their way a moment: the last leader's program closes the backend
-// as soon as it has released.
+// endEvents waits a moment for pending Events: a leader's program closes the backend right
+// after it has released the election.
 func (s *store) endEvents(open bool) {
 	if open {
 		timer := time.NewTimer(eventCloseMax)

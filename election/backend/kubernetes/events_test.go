@@ -19,10 +19,10 @@ import (
 type diary struct {
 	mu     sync.Mutex
 	events []happening
-	wrote  chan struct{} // has one for each
+	wrote  chan struct{} // receives once for each Event
 }
 
-// keep makes the server take Events, and answer each by first, if that does.
+// keep makes the server accept Events, and calls first, if it is not nil, to answer each.
 func (d *diary) keep(a *apiServer, first func(http.ResponseWriter) bool) {
 	d.wrote = make(chan struct{}, 100)
 	a.refuse = func(w http.ResponseWriter, r *http.Request) bool {
@@ -46,7 +46,8 @@ func (d *diary) keep(a *apiServer, first func(http.ResponseWriter) bool) {
 	}
 }
 
-// texts waits for so many Events, and returns what they say, sorted: each has a goroutine.
+// texts waits for n Events and returns their messages, sorted, because each is sent by its
+// own goroutine.
 func (d *diary) texts(t *testing.T, n int) []string {
 	t.Helper()
 	for range n {
@@ -67,7 +68,7 @@ func (d *diary) texts(t *testing.T, n int) []string {
 	return texts
 }
 
-// led is a record of a holder with a history.
+// led returns a record of a holder with a history.
 func led(holder, nonce string, token election.Token, history ...election.Tenure) record.Record {
 	return record.Record{Holder: holder, Nonce: nonce, Token: token, LeaseMs: 10_000, Heartbeat: uint64(token), History: history}
 }
@@ -84,7 +85,7 @@ func TestEventsTellWhoLeadsAndWhyOneStopped(t *testing.T) {
 	}
 	renewed := led("anna", "n1", 7, anna)
 	renewed.Heartbeat++
-	version = write(t, s, "demo", renewed, version) // which is no news
+	version = write(t, s, "demo", renewed, version) // which changes nothing worth an Event
 	anna.Until, anna.Reason = now, "expired"
 	bert := election.Tenure{Leader: "bert", Token: 8, Since: now}
 	version = write(t, s, "demo", led("bert", "n2", 8, anna, bert), version)
@@ -166,7 +167,7 @@ func TestEventOfTheLastReleaseOutlivesTheElection(t *testing.T) {
 	<-d.wrote
 	closed := make(chan error, 1)
 	go func() { closed <- s.close() }()
-	<-s.done // it is closing, and waits
+	<-s.done // it is closing now, and waits
 	close(release)
 	if err := <-closed; err != nil || s.eventsCtx.Err() == nil {
 		t.Errorf("%v, %v", err, s.eventsCtx.Err())

@@ -11,22 +11,21 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 )
 
-// TokenAnnotation is the annotation that holds the highest token that has written an object.
+// TokenAnnotation is the annotation that holds the highest token with which an object was written.
 const TokenAnnotation = "conclave-project.github.io/token"
 
-// Fence prepares an object of any kind, as it was read, for an update in the name of the
-// leadership with this token, from any backend: it puts the token into an annotation, or returns
-// an error that matches fence.ErrStale if a later leader has done so. The update then carries the
+// Fence prepares an object of any kind, as it was read, for an update on behalf of the leadership
+// with this token, from any backend: it puts the token into an annotation, or returns an error
+// that matches fence.ErrStale if a later leader has already done so. The update then carries the
 // resourceVersion that was read, and the API server refuses it with a conflict if anybody has
-// written since: read the object again and call Fence again, which reports whether it was a later
-// leader.
+// written since. After a conflict, read the object again and call Fence again, which reports
+// whether the writer was a later leader.
 //
-// The API server has no transactions over several objects, so the election's Lease cannot be
-// checked with a write to another object: a new leader closes each object to its predecessors by
-// an update of its own, as with all of package fence. An object without a resourceVersion is
-// refused, because its update would have no condition; the creation of an object is not
-// protected. Patches are protected only if they carry metadata.resourceVersion and the
-// annotation.
+// The API server has no transactions over several objects, so a write to another object cannot
+// check the election's Lease. Instead, a new leader closes each object to its predecessors by an
+// update of its own, as with all of package fence. Fence refuses an object without a
+// resourceVersion, because its update would have no condition; the creation of an object is not
+// protected. Patches are protected only if they carry metadata.resourceVersion and the annotation.
 func Fence(object meta.Object, token election.Token) error {
 	if err := checkToken(object, token); err != nil {
 		return err
@@ -36,9 +35,9 @@ func Fence(object meta.Object, token election.Token) error {
 	return nil
 }
 
-// FenceDelete returns preconditions for a deletion (meta.DeleteOptions), with which the API
-// server refuses it with a conflict if the object has changed since it was read; or an error as
-// Fence does.
+// FenceDelete returns preconditions for a deletion (meta.DeleteOptions), or an error as Fence
+// does. With them, the API server refuses the deletion with a conflict if the object has changed
+// since it was read.
 func FenceDelete(object meta.Object, token election.Token) (*meta.Preconditions, error) {
 	if err := checkToken(object, token); err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/election/fence/fencetest"
 )
 
-// number is an object of the application: a Lease, for want of another kind in the
-// client of this package, with a number in an annotation.
+// number is an object of the application with a number in an annotation. It is a Lease,
+// because the client of this package knows no other kind.
 type number struct{ *store }
 
 const (
@@ -31,7 +31,7 @@ func (n number) read(ctx context.Context) (*coordination.Lease, int, error) {
 	return lease, value, err
 }
 
-// change updates the object in the name of a leadership, as often as others come before.
+// change updates the object on behalf of a leadership, and tries again after each conflict.
 func (n number) change(ctx context.Context, token election.Token, edit func(int) int) (int, error) {
 	for {
 		lease, value, err := n.read(ctx)
@@ -74,8 +74,8 @@ func TestFenceOnTheObjectsOfTheAPIServer(t *testing.T) {
 	})
 }
 
-// TestUpdateOfALeaderOfThePastIsAConflict though it read the object while it led: nobody
-// looks again in between.
+// TestUpdateOfALeaderOfThePastIsAConflict although it read the object while it led:
+// nothing is checked in between.
 func TestUpdateOfALeaderOfThePastIsAConflict(t *testing.T) {
 	n := number{operator(t, startCluster(t).namespace(t))}
 	made := &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: numberName}}

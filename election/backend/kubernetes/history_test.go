@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// span is the time during which somebody considered itself leader, by the clock of
-// this machine. Client-go has no token: zero.
+// span is a period in which a candidate considered itself the leader, by the clock
+// of this machine. Client-go has no token: zero.
 type span struct {
 	who      string
 	token    election.Token
@@ -35,8 +35,8 @@ func (h *history) add(b span) {
 	h.spans = append(h.spans, b)
 }
 
-// judge fails the test when two have led at once, or a token has not grown,
-// and returns the spans in order.
+// judge fails the test if two have led at once or a token has not grown, and
+// returns the spans in order.
 func (h *history) judge(t testing.TB) []span {
 	t.Helper()
 	h.mu.Lock()
@@ -59,7 +59,7 @@ func (h *history) judge(t testing.TB) []span {
 	return h.spans
 }
 
-// serve leads until it must end, and files for how long it was sure to lead.
+// serve leads until it must end, and records for how long it was sure to lead.
 func (h *history) serve(_ context.Context, lead election.Leadership) error {
 	b := span{who: lead.ID(), token: lead.Token(), from: clock.Now()}
 	for {

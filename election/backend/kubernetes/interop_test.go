@@ -29,8 +29,7 @@ import (
 // candidateEnv makes the test binary a candidate: "URL ID".
 const candidateEnv = "CONCLAVE_KUBERNETES_CANDIDATE"
 
-// The leases of both kinds. Ours leaves client-go the least margin: nothing is
-// rounded up.
+// The leases of both kinds. Ours leaves client-go the smallest margin: nothing is rounded up.
 const (
 	ourLease      = 3 * time.Second
 	leaseDuration = 3 * time.Second
@@ -38,8 +37,8 @@ const (
 	retryPeriod   = 500 * time.Millisecond
 )
 
-// runCandidate campaigns until the standard input ends, and writes what
-// test/interop/clientgo writes, with the token after it.
+// runCandidate campaigns until its standard input ends, and writes what
+// test/interop/clientgo writes, followed by the token.
 func runCandidate(order string) int {
 	address, id, _ := strings.Cut(order, " ")
 	backend, end, err := Open(context.Background(), address)
@@ -84,7 +83,7 @@ type peer struct {
 	elected chan<- *peer
 	command *exec.Cmd
 	stdin   io.WriteCloser
-	link    *servers.Link // its own to the server; nil for client-go
+	link    *servers.Link // its own link to the server; nil for client-go
 	done    chan struct{}
 
 	mu   sync.Mutex
@@ -139,7 +138,7 @@ func (p *peer) read(stdout io.Reader) {
 	}
 }
 
-// end files the span that is open, if one is.
+// end records the span that is open, if there is one.
 func (p *peer) end(at clock.Instant) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -168,8 +167,7 @@ func (p *peer) signal(sig syscall.Signal) {
 	}
 }
 
-// awaitEnd returns when the process has said until when it led, or has
-// ended.
+// awaitEnd returns once the process has reported until when it led, or has ended.
 func (p *peer) awaitEnd() {
 	p.t.Helper()
 	limit := time.After(time.Minute)
@@ -190,14 +188,14 @@ func (p *peer) awaitEnd() {
 	}
 }
 
-// stop ends the process in good order, which releases a leadership.
+// stop ends the process gracefully, which releases a leadership.
 func (p *peer) stop() {
 	_ = p.stdin.Close()
 	<-p.done
 	_ = p.command.Wait()
 }
 
-// buildClientGo builds the other side.
+// buildClientGo builds the client-go candidate.
 func buildClientGo(t testing.TB) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clientgo")
@@ -215,7 +213,7 @@ type shared struct {
 	t         *testing.T
 	address   string
 	namespace string
-	clientGo  string // program
+	clientGo  string // the program
 	cluster   *cluster
 	history   history
 	elected   chan *peer
@@ -223,7 +221,7 @@ type shared struct {
 	alive     map[string][]*peer // by kind
 }
 
-// The kinds of candidates, as their ids begin.
+// The kinds of candidates, which are prefixes of their ids.
 const (
 	ours   = "ours"
 	theirs = "client-go"
@@ -231,7 +229,7 @@ const (
 
 func kindOf(id string) string { return strings.TrimRight(id, "-0123456789") }
 
-// start starts one more candidate of a kind.
+// start starts another candidate of a kind.
 func (s *shared) start(kind string) {
 	s.t.Helper()
 	s.started++
@@ -257,7 +255,7 @@ func (s *shared) start(kind string) {
 	s.alive[kind] = append(s.alive[kind], p)
 }
 
-// end ends a candidate, by kill -9 or in good order.
+// end ends a candidate, by kill -9 or gracefully.
 func (s *shared) end(p *peer, kill bool) {
 	if kill {
 		p.kill()
@@ -268,7 +266,7 @@ func (s *shared) end(p *peer, kill bool) {
 	s.alive[kind] = slices.DeleteFunc(s.alive[kind], func(other *peer) bool { return other == p })
 }
 
-// leader returns the next that is elected.
+// leader returns the next candidate that is elected.
 func (s *shared) leader() *peer {
 	s.t.Helper()
 	select {
@@ -280,11 +278,12 @@ func (s *shared) leader() *peer {
 	}
 }
 
-// TestClientGoAndWeShareALease lets two candidates of each kind take a Lease
-// from each other. In each round the leader is killed, stopped or told to
-// resign: in one of three with all others waiting, else with only those of the
-// other kind, so that both kinds get it again and again. Ours is also partitioned
-// or frozen, and leads on as long as it dares; client-go is spared that.
+// TestClientGoAndWeShareALease lets two candidates of each kind take a Lease from
+// each other. In each round, the leader is killed, stopped or asked to resign: in
+// one round of three while all others wait, otherwise while only candidates of
+// the other kind wait, so that the Lease passes from kind to kind again and
+// again. Ours are also partitioned or paused, and lead on for as long as they
+// may; client-go's are spared that.
 func TestClientGoAndWeShareALease(t *testing.T) {
 	c := startCluster(t)
 	s := &shared{t: t, cluster: c, clientGo: buildClientGo(t), address: c.namespace(t), elected: make(chan *peer, 1000),
@@ -325,7 +324,7 @@ func TestClientGoAndWeShareALease(t *testing.T) {
 		if !alone && kindOf(next.id) != other {
 			t.Fatalf("round %d: %s follows %s, and no candidate of its kind was there", round, next.id, leader.id)
 		}
-		s.elected <- next // is the leader of the next round
+		s.elected <- next // the leader of the next round
 		if leader.link != nil && next != leader {
 			leader.link.Heal()
 			leader.signal(syscall.SIGCONT)
@@ -344,7 +343,7 @@ func TestClientGoAndWeShareALease(t *testing.T) {
 	s.verdict(rounds)
 }
 
-// awaitLine returns when one of ours is the successor.
+// awaitLine returns once one of ours is the successor.
 func (s *shared) awaitLine() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
@@ -374,7 +373,7 @@ func (s *shared) verdict(rounds int) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	// One for every time that the holder has changed, but for the first.
+	// One for each change of the holder except the first.
 	if got := *lease.Spec.LeaseTransitions; int(got) < len(spans)-1 {
 		s.t.Errorf("leaseTransitions %d after %d leaderships", got, len(spans))
 	}

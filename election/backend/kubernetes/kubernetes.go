@@ -79,7 +79,7 @@ type Options struct {
 	NoEvents bool
 }
 
-// scheme knows Leases and what comes with a watch.
+// scheme contains Lease and the types that a watch needs.
 var (
 	scheme    = newScheme()
 	parameter = runtime.NewParameterCodec(scheme)
@@ -89,7 +89,7 @@ func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	meta.AddToGroupVersion(s, coordination.SchemeGroupVersion)
 	if err := coordination.AddToScheme(s); err != nil {
-		panic(err) // the types above are registered once, here
+		panic(err) // cannot happen: the types are registered once, here
 	}
 	return s
 }
@@ -117,15 +117,15 @@ func newStore(config *rest.Config, options Options) (*store, error) {
 			return nil, fmt.Errorf("kubernetes: label %s=%s: %s", key, options.Labels[key], strings.Join(wrong, ", "))
 		}
 	}
-	// A request over HTTP/1.1 that is not answered in time takes its connection
-	// with it, and the next one has a new one. One dead connection shared by all
-	// requests, as with HTTP/2, would cost every leadership before it is noticed.
+	// Each request that is not answered in time closes its HTTP/1.1 connection, and the
+	// next request opens a new one. With HTTP/2, one dead connection would be shared by all
+	// requests, and would cost every leadership before it is noticed.
 	client, transport, err := connect(config, "http/1.1")
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
 	}
-	// Watches share one over HTTP/2, however many elections there are; one that
-	// tells nothing for a second is not waited for.
+	// All watches share one HTTP/2 connection, however many elections there are. Nothing
+	// waits more than a second for a watch that reports nothing.
 	watcher, streams, err := connect(config)
 	if err != nil {
 		return nil, fmt.Errorf("kubernetes: %w", err)
@@ -136,19 +136,19 @@ func newStore(config *rest.Config, options Options) (*store, error) {
 		known: map[string]*coordination.Lease{}, watches: map[string]*watch{}}, nil
 }
 
-// connect returns a client for Leases alone, over the protocols given, else
-// over the best that the server offers.
+// connect returns a client for Leases only. It uses the given protocols, or the best that
+// the server offers.
 func connect(config *rest.Config, protocols ...string) (*rest.RESTClient, *http.Client, error) {
 	config = rest.CopyConfig(config)
 	config.GroupVersion = &coordination.SchemeGroupVersion
 	config.APIPath = "/apis"
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.QPS = -1 // renewals are not to wait for each other
+	config.QPS = -1 // no rate limit: renewals must not wait for each other
 	if protocols != nil {
 		config.NextProtos = protocols
 	}
-	config.WarningHandler = rest.NoWarnings{} // standard error is not ours
+	config.WarningHandler = rest.NoWarnings{} // standard error belongs to the program
 	if config.UserAgent == "" {
 		config.UserAgent = "conclave " + rest.DefaultKubernetesUserAgent()
 	}
@@ -160,7 +160,7 @@ func connect(config *rest.Config, protocols ...string) (*rest.RESTClient, *http.
 	return client, transport, err
 }
 
-// Traits says what a Lease depends on.
+// Traits returns what an election on a Lease depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{
 		Name:     "kubernetes",

@@ -17,23 +17,24 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// What this package adds to a Lease.
+// The names of what this package adds to a Lease.
 const (
 	annotation = "conclave-project.github.io/record"
 	label      = "conclave-project.github.io/election"
 )
 
-// note is what the annotation holds.
+// note is the content of the annotation.
 type note struct {
-	// Election is the election's name, which an object's name may not give.
+	// Election is the election's name, which cannot always be derived from the object's
+	// name.
 	Election string        `json:"election"`
 	Record   record.Record `json:"record"`
-	// Mark is that of the spec beside which the note was written.
+	// Mark is that of the spec that was written together with the note.
 	Mark mark `json:"mark"`
 }
 
-// mark is what of a spec changes whenever somebody acquires, renews or
-// releases. Times are in microseconds, as precise as those of a Lease.
+// mark is the part of a spec that changes with every acquisition, renewal and release.
+// Times are in microseconds, the precision of a Lease.
 type mark struct {
 	Holder      string `json:"holder"`
 	Acquired    int64  `json:"acquired"`
@@ -59,8 +60,8 @@ func micros(t *meta.MicroTime) int64 {
 	return t.UnixMicro()
 }
 
-// identity is how a holder of ours appears in a spec. It differs between any
-// two claims: client-go takes a Lease with its own identity for its own.
+// identity returns how a holder of ours appears in a spec. Each claim has a different one,
+// because client-go takes a Lease with its own identity for its own.
 func identity(r record.Record) string {
 	if r.Holder == "" {
 		return ""
@@ -68,8 +69,8 @@ func identity(r record.Record) string {
 	return r.Holder + "_" + r.Nonce
 }
 
-// noteOf returns the note of a Lease; an empty one if there is none or it
-// cannot be read, as it is no reason to stop electing.
+// noteOf returns the note of a Lease. It is empty if there is none or it cannot be read; a
+// damaged note must not stop elections.
 func noteOf(lease *coordination.Lease) note {
 	var n note
 	if json.Unmarshal([]byte(lease.Annotations[annotation]), &n) != nil {
@@ -78,7 +79,7 @@ func noteOf(lease *coordination.Lease) note {
 	return n
 }
 
-// recordOf returns what a Lease says (kubernetes-G2).
+// recordOf returns the record that a Lease represents (kubernetes-G2).
 func recordOf(lease *coordination.Lease) record.Record {
 	n, now := noteOf(lease), markOf(&lease.Spec)
 	if n.Mark == now || now.Holder != "" && now.Holder == identity(n.Record) {
@@ -87,9 +88,9 @@ func recordOf(lease *coordination.Lease) record.Record {
 	return foreign(n, now, lease.Spec.LeaseDurationSeconds)
 }
 
-// foreign returns the record of a spec that was written by somebody else since
-// the note was: who holds is said by the spec; the last token, who is the
-// successor and the history by the note.
+// foreign returns the record of a Lease whose spec another client has written since the
+// note was. The spec says who is the holder; the note gives the last token, the successor
+// and the history.
 func foreign(n note, now mark, seconds *int32) record.Record {
 	r := n.Record
 	before := r.Nonce
@@ -110,15 +111,15 @@ func foreign(n note, now mark, seconds *int32) record.Record {
 	return r
 }
 
-// foreignNonce tells the leaderships of others apart.
+// foreignNonce distinguishes the leaderships of other clients.
 func foreignNonce(m mark) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %d %d", m.Holder, m.Acquired, m.Transitions))
 	return hex.EncodeToString(sum[:16])
 }
 
-// foreignLeaseMs is how long to wait for a renewal of another holder: one
-// second more than it says, as client-go drops what its LeaseDuration has
-// beyond whole seconds.
+// foreignLeaseMs returns how long to wait for a renewal of a holder of another client: a
+// second more than the spec says, because client-go rounds its LeaseDuration down to whole
+// seconds.
 func foreignLeaseMs(seconds *int32) int64 {
 	if seconds == nil {
 		return 1000
@@ -126,8 +127,8 @@ func foreignLeaseMs(seconds *int32) int64 {
 	return (int64(*seconds) + 1) * 1000
 }
 
-// succeeded closes the last leadership of a history and adds the one that the
-// spec now shows, if it shows one. It has no token: client-go knows none.
+// succeeded ends the last leadership of a history and adds the one that the spec now shows,
+// if any. That one has no token, because client-go has none.
 func succeeded(history []election.Tenure, before, now mark) []election.Tenure {
 	history = slices.Clone(history)
 	if last := len(history) - 1; last >= 0 && history[last].Until.IsZero() {
@@ -143,8 +144,7 @@ func succeeded(history []election.Tenure, before, now mark) []election.Tenure {
 	return history
 }
 
-// put makes a Lease say what the record does, at the given time by this
-// machine's wall clock.
+// put writes a record into a Lease; now is this machine's wall clock.
 func put(lease *coordination.Lease, name string, r record.Record, labels map[string]string, now time.Time) error {
 	before := recordOf(lease)
 	if lease.ResourceVersion == "" || r.Holder != before.Holder || r.Nonce != before.Nonce || r.Heartbeat != before.Heartbeat {
@@ -168,8 +168,8 @@ func with(to, from map[string]string) map[string]string {
 	return to
 }
 
-// putSpec writes for client-go what it expects of a client that acquires, renews
-// or releases.
+// putSpec writes into the spec what client-go expects of a client that acquires, renews or
+// releases.
 func putSpec(spec *coordination.LeaseSpec, r record.Record, now time.Time) {
 	before, holder := markOf(spec), identity(r)
 	first := *spec == coordination.LeaseSpec{}
@@ -194,8 +194,8 @@ func putSpec(spec *coordination.LeaseSpec, r record.Record, now time.Time) {
 	}
 }
 
-// laterSecond returns now if it lies in a later second than before, and else
-// the beginning of the second that follows before (kubernetes-G4).
+// laterSecond returns now if it is in a later second than before; otherwise it returns the
+// start of the second after before (kubernetes-G4).
 func laterSecond(before, now time.Time) time.Time {
 	if now.Unix() > before.Unix() {
 		return now

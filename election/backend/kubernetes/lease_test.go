@@ -22,7 +22,7 @@ func held(heartbeat uint64) record.Record {
 		History: []election.Tenure{{Leader: "web-1", Token: 7, Since: noon}}}
 }
 
-// written returns a Lease after the records were put into it, one second apart.
+// written returns a Lease into which the records were put, one second apart.
 func written(t *testing.T, records ...record.Record) *coordination.Lease {
 	t.Helper()
 	lease := &coordination.Lease{}
@@ -35,7 +35,7 @@ func written(t *testing.T, records ...record.Record) *coordination.Lease {
 	return lease
 }
 
-// act does to a Lease what client-go's leaderelection does.
+// act changes a Lease as client-go's leaderelection does.
 func act(lease *coordination.Lease, identity string, seconds int32, acquired, renewed time.Time, transitions int32) {
 	lease.Spec = coordination.LeaseSpec{HolderIdentity: &identity, LeaseDurationSeconds: &seconds,
 		AcquireTime: &meta.MicroTime{Time: acquired}, RenewTime: &meta.MicroTime{Time: renewed}, LeaseTransitions: &transitions}
@@ -81,7 +81,7 @@ func TestReleaseIsAVacancyToClientGo(t *testing.T) {
 	}
 }
 
-// client-go compares the JSON of a record whose times have whole seconds.
+// client-go compares the JSON of a record, whose times have whole seconds.
 func TestRenewalsDifferForClientGoWhateverTheClock(t *testing.T) {
 	lease := written(t, held(1))
 	last := lease.Spec.RenewTime.Time
@@ -183,7 +183,7 @@ func TestClientGoHolderCountsAgainstAStaleAnnotation(t *testing.T) {
 	}
 }
 
-// An operator empties holderIdentity by hand to make a leader go.
+// An operator empties holderIdentity by hand to depose a leader.
 func TestHandThatEmptiesTheHolderMakesAVacancy(t *testing.T) {
 	lease := written(t, held(1))
 	empty := ""

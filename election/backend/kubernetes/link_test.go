@@ -13,15 +13,15 @@ import (
 )
 
 // overLink is an API server as one client reaches it, without a socket. Requests, answers and the
-// events of watches come late or are lost.
+// events of watches may be late or lost.
 type overLink struct {
 	api      *apiServer
 	streams  *streams
 	link     *bubble.Link // nil: nothing is lost
-	answered func()       // is told of each answer
+	answered func()       // called for each answer
 }
 
-// streams are the watches that are open.
+// streams are the open watches.
 type streams struct {
 	mu  sync.Mutex
 	all map[*io.PipeWriter]struct{}
@@ -62,7 +62,7 @@ func (l *overLink) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	watches := r.URL.Query().Get("watch") != ""
 	answer := httptest.NewRecorder()
-	there := context.WithoutCancel(r.Context()) // a request comes also when nobody waits for it any more
+	there := context.WithoutCancel(r.Context()) // a request arrives even if nobody waits for it
 	ask := func() {
 		request := r.Clone(there)
 		request.Body = io.NopCloser(bytes.NewReader(body))
@@ -124,8 +124,8 @@ func (s *stream) Close() error {
 	return s.PipeReader.Close()
 }
 
-// bring passes events on, one after the other. One that is lost ends the stream, or has it say
-// nothing for as long as its reader waits.
+// bring passes events on, one after the other. A lost event ends the stream, or makes it silent
+// for as long as its reader waits.
 func (l *overLink) bring(ctx context.Context, events <-chan []byte, to *io.PipeWriter) {
 	for text := range events {
 		err := l.pass(ctx, func() {})
@@ -140,7 +140,7 @@ func (l *overLink) bring(ctx context.Context, events <-chan []byte, to *io.PipeW
 	_ = to.Close()
 }
 
-// eventWriter takes what the server writes, which waits for nobody.
+// eventWriter takes what the server writes, so that the server waits for nobody.
 type eventWriter struct {
 	events chan<- []byte
 	header http.Header

@@ -8,18 +8,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Marks in front of the names of objects that are not those of their elections.
+// Prefixes of the names of objects whose name is not that of their election.
 const (
 	escapedMark = "x--"    // escaped byte by byte
-	hashedMark  = "x256--" // a SHA-256, where escaping gives too long a name
+	hashedMark  = "x256--" // a SHA-256, if the escaped name is too long
 )
 
 const hexDigits = "0123456789abcdef"
 
-// object returns the name of an election's Lease. A name that Kubernetes takes
-// is kept as it is, so that client-go finds the same object. In others all but
-// a to z and 0 to 9 is written as a hyphen and two hexadecimal digits, after
-// the mark: "billing/Nightly" is x--billing-2f-4eightly.
+// object returns the name of an election's Lease. A name that Kubernetes allows is kept, so
+// that client-go finds the same object. Otherwise every character but a to z and 0 to 9 is
+// written as a hyphen and two hexadecimal digits, after the prefix: "billing/Nightly" is
+// x--billing-2f-4eightly.
 func object(election string) string {
 	if !strings.HasPrefix(election, escapedMark) && !strings.HasPrefix(election, hashedMark) &&
 		len(validation.IsDNS1123Subdomain(election)) == 0 {
@@ -42,11 +42,11 @@ func object(election string) string {
 	return out.String()
 }
 
-// plain reports whether a character of an escaped name stands for itself.
+// plain reports whether a character is not escaped.
 func plain(c byte) bool { return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' }
 
-// nameOf returns the election whose object this is; false where that cannot be
-// read from the object's name alone, which the annotation then tells.
+// nameOf returns the election of an object; false if the object's name is not enough to
+// find out. The annotation then has the election's name.
 func nameOf(object string) (string, bool) {
 	escaped, is := strings.CutPrefix(object, escapedMark)
 	if !is {

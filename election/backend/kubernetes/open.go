@@ -18,7 +18,7 @@ import (
 // Scheme is the scheme of the URLs that Open takes.
 const Scheme = "kubernetes"
 
-// good is what errors about URLs show.
+// good shows correct URLs in errors.
 const good = "kubernetes:///, kubernetes://NAMESPACE or kubernetes://NAMESPACE?context=NAME"
 
 // Open returns the backend of a URL "kubernetes://NAMESPACE", and a function that closes it. It
@@ -76,7 +76,7 @@ func parse(address string) (*rest.Config, Options, error) {
 	return config, options, nil
 }
 
-// check says what is wrong with a URL.
+// check returns an error if a URL is wrong.
 func check(u *url.URL) error {
 	if u.Scheme != Scheme {
 		return fmt.Errorf("has the scheme %q, not %q", u.Scheme, Scheme)

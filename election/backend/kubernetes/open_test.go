@@ -23,7 +23,7 @@ contexts:
 current-context: first
 `
 
-// writeKubeconfig returns the name of a kubeconfig.
+// writeKubeconfig writes a kubeconfig and returns its file name.
 func writeKubeconfig(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config")

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// outageLease is that of the candidates in tests of outages.
+// outageLease is the lease of the candidates in tests of outages.
 const outageLease = 4 * time.Second
 
 // outage is three candidates on an API server that is paused.
@@ -65,7 +65,7 @@ func (o *outage) await(kind election.EventKind) election.Token {
 	}
 }
 
-// pause stops a part of the cluster for that long.
+// pause stops a part of the cluster for a while.
 func (o *outage) pause(part string, length time.Duration) {
 	o.t.Helper()
 	process := o.cluster.server.Part(part)
@@ -77,7 +77,7 @@ func (o *outage) pause(part string, length time.Duration) {
 	process.Resume()
 }
 
-// end stops all and returns the spans, judged.
+// end stops everything and returns the spans, judged.
 func (o *outage) end() []span {
 	o.t.Helper()
 	o.cancel()
@@ -93,7 +93,7 @@ func TestOutagesElectNoTwoAndAreRecoveredFrom(t *testing.T) {
 			first := o.await(election.EventElected)
 			for range 3 {
 				o.pause(part, outageLease/4)
-				// The third renewal from here on was begun after the pause.
+				// The third renewal from here on began after the pause.
 				for range 3 {
 					if token := o.await(election.EventRenewed); token != first {
 						t.Errorf("token %d leads after a short pause, not %d", token, first)
@@ -109,7 +109,7 @@ func TestOutagesElectNoTwoAndAreRecoveredFrom(t *testing.T) {
 			o.await(election.EventElected)
 			for range 3 {
 				o.pause(part, 2*outageLease)
-				o.await(election.EventLost) // and not for two: the deadline has passed
+				o.await(election.EventLost) // the deadline has passed, so no two lead
 				o.await(election.EventElected)
 				o.await(election.EventRenewed)
 			}

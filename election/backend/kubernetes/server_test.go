@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// apiServer is as much of an API server as Leases need: versions that grow
-// over all objects, conflicts, watches that begin after a version.
+// apiServer is as much of an API server as Leases need: versions that grow across
+// all objects, conflicts, and watches that start after a version.
 type apiServer struct {
 	*httptest.Server
-	// put, if not nil, is told of each Lease that is created or updated.
+	// put, if not nil, is called with each Lease that is created or updated.
 	put func(*coordination.Lease)
 
 	mu       sync.Mutex
@@ -28,11 +28,11 @@ type apiServer struct {
 	version  int
 	leases   map[string]coordination.Lease // by namespace/name
 	log      []logged                      // for watches
-	oldest   int                           // versions before are forgotten
-	requests []string                      // method and path of each
-	// refuse, if not nil, may answer a request itself: it returns true then.
+	oldest   int                           // versions before it are forgotten
+	requests []string                      // the method and path of each
+	// refuse, if not nil, may answer a request itself, and then returns true.
 	refuse func(http.ResponseWriter, *http.Request) bool
-	// drop answers nothing after a change was made, so many times.
+	// drop is the number of changes that are made but not answered.
 	drop int
 }
 
@@ -41,7 +41,7 @@ type logged struct {
 	lease coordination.Lease
 }
 
-// newAPI is one without a port.
+// newAPI returns an API server without a port.
 func newAPI() *apiServer {
 	return &apiServer{changed: make(chan struct{}), version: 100, leases: map[string]coordination.Lease{}}
 }
@@ -142,15 +142,15 @@ func (a *apiServer) change(w http.ResponseWriter, r *http.Request, namespace, na
 	answer(w, lease)
 }
 
-// forget makes all versions until now unknown to watches.
+// forget makes all versions up to now unknown to watches.
 func (a *apiServer) forget() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.log, a.oldest = nil, a.version
 }
 
-// restore takes all back to an older copy, in which one Lease has the version, or
-// is not there, and ends all watches.
+// restore takes everything back to an older copy, in which one Lease has the
+// version or, if that is empty, is absent, and ends all watches.
 func (a *apiServer) restore(key, version string) {
 	a.mu.Lock()
 	lease := a.leases[key]
@@ -194,7 +194,7 @@ func (a *apiServer) list(w http.ResponseWriter, r *http.Request, namespace strin
 	answer(w, list)
 }
 
-// watch sends what comes after the version, or what is there without one.
+// watch sends what comes after the version, or without one, what is there.
 func (a *apiServer) watch(w http.ResponseWriter, r *http.Request, namespace string) {
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	name := strings.TrimPrefix(r.URL.Query().Get("fieldSelector"), "metadata.name=")
@@ -248,7 +248,7 @@ func reply(w http.ResponseWriter, code int, reason string) {
 		Status: meta.StatusFailure, Reason: meta.StatusReason(reason), Code: int32(code), Message: reason})
 }
 
-// count returns how many requests began so.
+// count returns the number of requests with a prefix.
 func (a *apiServer) count(prefix string) int {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,12 +16,12 @@ import (
 )
 
 // TestElectionsThroughStorms has candidates campaign on an API server in memory, over client-go and
-// links that lose and delay requests and answers, and have watches lag, end, or say nothing.
+// over links that lose and delay requests and answers, with watches that lag, end, or are silent.
 func TestElectionsThroughStorms(t *testing.T) {
 	storm.Through(t, 5, func(t *testing.T, seed uint64) storm.Played { return newLeaseStorm(t, seed) })
 }
 
-// leaseStorm is an API server, and candidates over links to it.
+// leaseStorm is an API server with candidates that reach it over links.
 type leaseStorm struct {
 	*storm.Links
 	t       *testing.T
@@ -51,7 +51,7 @@ func (w *leaseStorm) Play(faults int) {
 	_ = w.Observer.(*record.Backend).Close()
 }
 
-// back ends all watches, and every other time has the server forget what is old.
+// back ends all watches, and every second time makes the server forget old versions.
 func (w *leaseStorm) back() {
 	if w.gone.Add(1)%2 == 0 {
 		w.api.forget()
@@ -64,7 +64,7 @@ func (w *leaseStorm) open(c *storm.Candidate, link *bubble.Link) (election.Backe
 	return b, b.Close
 }
 
-// backendOn is a backend over a link, by a clock.
+// backendOn returns a backend over a link, with a clock of its own.
 func (w *leaseStorm) backendOn(l *overLink, its clock.Clock) *record.Backend {
 	config := &rest.Config{Host: "http://127.0.0.1:1"}
 	config.Wrap(func(http.RoundTripper) http.RoundTripper { return l })

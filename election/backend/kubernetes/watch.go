@@ -19,55 +19,54 @@ import (
 )
 
 const (
-	// pollEvery is the pause between two reads where the Lease is not watched.
+	// pollEvery is the pause between two reads while the Lease is not watched.
 	pollEvery = time.Second
-	// idleMax is how long a watch goes on when nobody waits for it.
+	// idleMax is how long a watch continues while nobody waits for it.
 	idleMax = 5 * time.Second
 	// watchMax is how long the server keeps one watch open.
 	watchMax = 10 * time.Minute
-	// readMax is how long a read may take until what the watch has seen by then is
-	// later for another reason.
+	// readMax is how long a read may take. If the watch saw a later version longer ago than
+	// that, the read was not just slow.
 	readMax = 200 * time.Millisecond
 )
 
-// watch is the one watch that all who wait for an election share. Its
-// goroutine ends some time after the last one has left.
+// watch is the watch that all waiters of an election share. Its goroutine ends some time
+// after the last of them has left.
 type watch struct {
 	cancel context.CancelFunc
 
-	// Guarded by the store's mutex:
+	// The store's mutex guards the following fields.
 
-	// version is the last one seen, "" before the first; gone says that the
-	// Lease was deleted with it.
+	// version is the last one seen, "" before the first. gone means that this version
+	// deleted the Lease.
 	version string
 	gone    bool
-	// lease is the one of that version; nil where only the version is known.
+	// lease is the Lease of that version; nil if only the version is known.
 	lease *coordination.Lease
 	seen  time.Time // when version was seen
-	// forget says that the next stream begins with what is there.
+	// forget means that the next stream begins with the current state.
 	forget bool
-	// resets counts how often the server had forgotten the version.
+	// resets counts how often the server no longer knew the version.
 	resets int
-	// broken says that nothing is watched now: those who wait poll.
+	// broken means that the watch does not work now, so waiters poll.
 	broken  bool
-	changed chan struct{} // closed, and replaced, with every change of the above
-	// restart ends the present stream, or the request for it, so that another
-	// one begins.
+	changed chan struct{} // closed and replaced with every change of the fields above
+	// restart ends the current stream, or the request for it, so that a new one begins.
 	restart context.CancelFunc
 	waiting int
 	idle    *time.Timer // ends the watch; nil while somebody waits
 }
 
-// Watches says that Wait is told of changes.
+// Watches says that Wait learns of changes.
 func (s *store) Watches() bool { return true }
 
-// Wait returns when the watch has seen another version than the one given.
+// Wait returns when the watch has seen another version than the given one.
 func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
 	_, err := s.WaitTold(ctx, name, version, limit)
 	return err
 }
 
-// WaitTold is Wait that brings what the watch has seen: a later version.
+// WaitTold is Wait, and also returns the later version that the watch has seen.
 func (s *store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (none record.News, err error) {
 	w, err := s.enter(name, version)
 	if err != nil {
@@ -88,7 +87,7 @@ func (s *store) WaitTold(ctx context.Context, name, version string, limit time.D
 		case now.later(version):
 			return now.news(), nil
 		case polled && compare(now.version, version) < 0:
-			now.restart() // it is behind what was read a second ago
+			now.restart() // it is older than what was read a second ago
 			return none, nil
 		}
 		select {
@@ -105,7 +104,7 @@ func (s *store) WaitTold(ctx context.Context, name, version string, limit time.D
 	}
 }
 
-// news are the Lease that was seen last, none if it was deleted or not seen.
+// news returns the Lease that was seen last; none if it was deleted or not seen.
 func (w watch) news() record.News {
 	if w.lease == nil || w.gone {
 		return record.News{}
@@ -113,9 +112,9 @@ func (w watch) news() record.News {
 	return record.News{Record: recordOf(w.lease), Version: w.version}
 }
 
-// doubt begins the watch again if it has seen a later version than what was read
-// some time after. Versions have gone back: etcd was restored from a copy. The
-// version of the watch would be news for ever, and nothing new come.
+// doubt restarts the watch if it has seen a later version than one that was read some time
+// afterwards. Versions have then gone back, because etcd was restored from a copy: the
+// watch's version would always count as news, and no newer one would arrive.
 func (s *store) doubt(w *watch, version string) {
 	now := s.look(w)
 	if now.later(version) && time.Since(now.seen) > readMax {
@@ -124,25 +123,25 @@ func (s *store) doubt(w *watch, version string) {
 	}
 }
 
-// begin lets the next stream begin with what is there, and everybody read.
+// begin lets the next stream begin with the current state, and makes all waiters read.
 func (s *store) begin(w *watch) {
 	s.tell(w, func() { w.version, w.lease, w.forget, w.resets = "", nil, true, w.resets+1 })
 }
 
-// later reports whether the watch has seen more than what was read.
+// later reports whether the watch has seen a later version than the given one.
 func (w watch) later(version string) bool {
 	return compare(w.version, version) > 0 || version == "" && w.version != "" && !w.gone
 }
 
-// look returns a copy of what is known.
+// look returns a copy of the watch's state.
 func (s *store) look(w *watch) watch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return *w
 }
 
-// compare says which version is the later one: 1 if it is seen, -1 if it is
-// given, 0 if neither or if one is missing.
+// compare returns 1 if the seen version is later, -1 if the given one is, and 0 if neither
+// is or one is missing.
 func compare(seen, given string) int {
 	a, err1 := strconv.ParseUint(seen, 10, 64)
 	b, err2 := strconv.ParseUint(given, 10, 64)
@@ -150,13 +149,12 @@ func compare(seen, given string) int {
 	case seen == "" || given == "" || seen == given:
 		return 0
 	case err1 != nil || err2 != nil:
-		return 1 // versions that are no numbers: what differs is news
+		return 1 // versions that are not numbers: any difference is news
 	}
 	return cmp.Compare(a, b)
 }
 
-// enter returns the election's watch, a new one that begins at the version if
-// there is none.
+// enter returns the election's watch. If there is none, it starts one at the version.
 func (s *store) enter(name, version string) (*watch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +184,7 @@ func (s *store) leave(w *watch) {
 	}
 }
 
-// expire ends a watch unless somebody has come meanwhile.
+// expire ends a watch unless somebody waits again.
 func (s *store) expire(w *watch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,11 +199,11 @@ func (s *store) expire(w *watch) {
 	w.cancel()
 }
 
-// follow keeps a watch open until its context ends. A stream that ends is
-// resumed after the last version seen; where the server has forgotten that
-// version, everybody is told to read, and the watch begins with what is there.
+// follow keeps a watch open until its context ends. A stream that ends is resumed after the
+// last version seen. If the server no longer knows that version, all waiters are told to
+// read, and the watch begins with the current state.
 func (s *store) follow(ctx context.Context, name string, w *watch) {
-	from := w.version // nobody else changes it
+	from := w.version // only this goroutine changes it
 	for {
 		begun := time.Now()
 		err := s.stream(ctx, name, &from, w)
@@ -229,12 +227,12 @@ func (s *store) follow(ctx context.Context, name string, w *watch) {
 	}
 }
 
-// stream watches once and reports each event, until the stream ends.
+// stream opens one stream and reports its events until it ends.
 func (s *store) stream(ctx context.Context, name string, from *string, w *watch) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.mu.Lock()
-	w.restart = cancel // the request may be what gets no answer
+	w.restart = cancel // set before the request, which may get no answer
 	if w.forget {
 		*from, w.forget = "", false
 	}
@@ -267,7 +265,7 @@ func (s *store) stream(ctx context.Context, name string, from *string, w *watch)
 	return nil
 }
 
-// tell changes the watch and wakes all who wait.
+// tell changes the watch and wakes all waiters.
 func (s *store) tell(w *watch, change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

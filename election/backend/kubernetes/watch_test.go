@@ -11,10 +11,10 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// long is more than any test waits, and what a Wait without news would take.
+// long is longer than any test waits, and is the duration of a Wait without news.
 const long = time.Minute
 
-// await starts a Wait and returns where its result comes.
+// await starts a Wait and returns the channel that receives its result.
 func await(t testing.TB, s *store, name, version string) <-chan error {
 	ended := make(chan error, 1)
 	go func() { ended <- s.Wait(t.Context(), name, version, long) }()
@@ -33,7 +33,7 @@ func returned(t testing.TB, ended <-chan error) {
 	}
 }
 
-// watched returns when the server has that many watches begun.
+// watched returns once the server has begun count watches.
 func watched(t testing.TB, a *apiServer, count int) {
 	t.Helper()
 	awaittest.Until(t, "the watches have begun", func() bool {
@@ -92,7 +92,7 @@ func TestWatchGoesOnWhenTheServerEndsIt(t *testing.T) {
 	ended := await(t, s, "demo", version)
 	watched(t, a, 1)
 	a.CloseClientConnections()
-	// A write is sent once, also on a connection that the server has just closed.
+	// A write is sent once, even on a connection that the server has just closed.
 	for _, err := other.Write(t.Context(), "demo", held(2), version); err != nil; {
 		_, err = other.Write(t.Context(), "demo", held(2), version)
 	}
@@ -111,8 +111,8 @@ func TestForgottenVersionMakesEverybodyRead(t *testing.T) {
 	returned(t, ended)
 }
 
-// TestVersionsThatWentBackAreNoNews for ever: etcd was restored from a copy, and a
-// watch from a version that is still to come is refused.
+// TestVersionsThatWentBackAreNoNews forever: etcd was restored from a copy, and a
+// watch from a version that does not exist yet is refused.
 func TestVersionsThatWentBackAreNoNews(t *testing.T) {
 	for _, restored := range []string{"1000", ""} {
 		a := newAPIServer(t)
@@ -126,7 +126,7 @@ func TestVersionsThatWentBackAreNoNews(t *testing.T) {
 		a.restore("default/demo", restored)
 		awaittest.RealTime(2*readMax, "what is read after it was not on its way before")
 		begun := time.Now()
-		for range 4 { // the first may be told that all begins again
+		for range 4 { // the first may be told that everything starts over
 			if err := s.Wait(t.Context(), "demo", restored, readMax); err != nil {
 				t.Fatal(err)
 			}
@@ -160,8 +160,8 @@ func TestWithoutARightToWatchItPolls(t *testing.T) {
 	}
 }
 
-// A watch whose connection is dead tells nothing, and is replaced: whether it
-// died before the answer or after.
+// A watch whose connection is dead reports nothing. It is replaced, whether the
+// connection died before the answer or after.
 func TestSilentWatchIsReplaced(t *testing.T) {
 	for name, answered := range map[string]bool{"after its answer": true, "before its answer": false} {
 		t.Run(name, func(t *testing.T) { silentWatch(t, answered) })
@@ -191,7 +191,7 @@ func silentWatch(t *testing.T, answered bool) {
 	first := await(t, s, "demo", version)
 	watched(t, a, 1)
 	version = write(t, other, "demo", held(2), version)
-	returned(t, await(t, s, "demo", version)) // which was read by another way
+	returned(t, await(t, s, "demo", version)) // which was read by other means
 	returned(t, first)
 	second := await(t, s, "demo", version)
 	write(t, other, "demo", held(3), version)

@@ -32,7 +32,7 @@ func newDatabase(t testing.TB, server *stores.Server) string {
 	t.Helper()
 	name := fmt.Sprintf("test_%d", databases.Add(1))
 	schema := "mysql://root@" + server.Addr + "/information_schema"
-	// Another start of the server is known by its second.
+	// Starts of the server are told apart by their second.
 	awaittest.Until(t, "the server runs for two seconds", func() bool {
 		return lookUp(t, schema, "select variable_value >= 2 from global_status where variable_name = 'Uptime'") == "1"
 	})
@@ -40,7 +40,7 @@ func newDatabase(t testing.TB, server *stores.Server) string {
 	return "mysql://root@" + server.Addr + "/" + name
 }
 
-// connect returns a pool beside the backend's, with changes to its configuration.
+// connect returns a pool separate from the backend's, with changes to its configuration.
 func connect(t testing.TB, text string, change func(*mysql.Config)) *sql.DB {
 	t.Helper()
 	config, _, err := parse(text)
@@ -57,7 +57,7 @@ func connect(t testing.TB, text string, change func(*mysql.Config)) *sql.DB {
 	return db
 }
 
-// execute runs statements one by one, outside of the backend.
+// execute runs statements one by one, without the backend.
 func execute(t testing.TB, text string, statements ...string) {
 	t.Helper()
 	db := connect(t, text, func(*mysql.Config) {})
@@ -69,7 +69,7 @@ func execute(t testing.TB, text string, statements ...string) {
 	_ = db.Close()
 }
 
-// lookUp returns the one value that a query gives.
+// lookUp returns the single value that a query gives.
 func lookUp(t testing.TB, text, query string) string {
 	t.Helper()
 	db := connect(t, text, func(*mysql.Config) {})
@@ -109,7 +109,7 @@ func TestMariaDBPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
 		Open:  open,
 		Store: "MariaDB " + shared.Version,
-		Lease: 2 * time.Second, // commits wait for a disk that others write to
+		Lease: 2 * time.Second, // commits wait for a disk to which others write
 		URL: func(t testing.TB) string {
 			server, leaseMax := shared, "2m" // for claims that are never renewed
 			if strings.Contains(t.Name(), "Restart") {
@@ -175,7 +175,7 @@ func TestMariaDBStore(t *testing.T) {
 	}
 }
 
-// TestNamesAreComparedByTheirBytes: a collation would not know these apart.
+// TestNamesAreComparedByTheirBytes: a collation would not distinguish these.
 func TestNamesAreComparedByTheirBytes(t *testing.T) {
 	s := openStore(t, newDatabase(t, stores.Start(t, "mariadb")))
 	names := []string{"a", "A", "a ", "á", "ａ", "ß", "ss", "a\u0301"}
@@ -191,8 +191,8 @@ func TestNamesAreComparedByTheirBytes(t *testing.T) {
 	}
 }
 
-// TestRestartInTheMiddleOfALeadership: the leader goes on, and nobody is
-// elected beside it.
+// TestRestartInTheMiddleOfALeadership: the leader goes on, and no other candidate
+// is elected meanwhile.
 func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	url := newDatabase(t, server) + "?lease-max=10s"
@@ -203,8 +203,8 @@ func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 }
 
 // TestNobodyIsElectedByAStoreThatHasForgotten (mysql-M4): the row is taken back to
-// what it was before the grant, as a failover to a replica that lagged behind
-// does, and the server starts again.
+// its state before the grant, as after a failover to a replica that lagged behind,
+// and the server starts again.
 func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	const leaseMax = 5 * time.Second
@@ -220,8 +220,8 @@ func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	})
 }
 
-// TestIncarnationIsThatOfTheStart: it stays when the clock of a session is set,
-// and changes with a restart.
+// TestIncarnationIsThatOfTheStart: it stays the same when the clock of a session
+// is set, and changes with a restart.
 func TestIncarnationIsThatOfTheStart(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	text := newDatabase(t, server)
@@ -243,7 +243,7 @@ func TestIncarnationIsThatOfTheStart(t *testing.T) {
 	}
 }
 
-// TestManyMakeTheTableAtOnce: all of them can write soon.
+// TestManyMakeTheTableAtOnce: soon all of them can write.
 func TestManyMakeTheTableAtOnce(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	for round := range 3 {
@@ -257,7 +257,7 @@ func TestManyMakeTheTableAtOnce(t *testing.T) {
 					_, err := s.Write(awaittest.Within(t), name, r, "")
 					var notYet *record.NotYetError
 					if errors.Is(err, record.ErrConflict) || errors.As(err, &notYet) && notYet.After <= time.Second {
-						r.Incarnation = s.Incarnation() // the row of the first is about to come
+						r.Incarnation = s.Incarnation() // the first row is about to come
 						continue
 					}
 					if err != nil {
@@ -291,7 +291,7 @@ func TestConnectionsThatWouldLoseWritesAreRefused(t *testing.T) {
 	if r, now, err := s.Read(awaittest.Within(t), "e"); err != nil || now != version || r.Heartbeat != 1 {
 		t.Errorf("after writes with autocommit off: %+v %s %v", r, now, err)
 	}
-	// No lock is left of them.
+	// Nothing of them is still locked.
 	if _, err := s.Write(awaittest.Within(t), "e", record.Record{Heartbeat: 2}, version); err != nil {
 		t.Fatal(err)
 	}
@@ -352,8 +352,8 @@ func TestStatementThatIsSentTwiceIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestReplicasGetWhatWasWritten: the binary log has rows, and no condition that a
-// replica would judge.
+// TestReplicasGetWhatWasWritten: the binary log contains rows, and no condition
+// that a replica would evaluate.
 func TestReplicasGetWhatWasWritten(t *testing.T) {
 	text := newDatabase(t, stores.Start(t, "mariadb"))
 	s := openStore(t, text)

@@ -12,8 +12,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// deadlocking is a server that rolls back the next statements, and carries out
-// the others.
+// deadlocking is a server that rolls back the next statements, and carries out all later ones.
 type deadlocking struct{ left, statements int }
 
 func (d *deadlocking) Connect(context.Context) (driver.Conn, error) { return d, nil }
@@ -31,8 +30,8 @@ func (d *deadlocking) ExecContext(context.Context, string, []driver.NamedValue) 
 	return driver.RowsAffected(1), nil
 }
 
-// A deadlock says nothing of the row: a holder that took it for a conflict would give
-// up an election that it still has.
+// A deadlock says nothing about the row: a holder that took it for a conflict would
+// give up an election that it still holds.
 func TestDeadlockIsNoConflict(t *testing.T) {
 	for deadlocks, fails := range map[int]bool{1: false, deadlocksMax: false, deadlocksMax + 1: true} {
 		server := &deadlocking{left: deadlocks}

@@ -10,8 +10,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// Numbers of errors, as in the references of MySQL and MariaDB, which agree on
-// these.
+// Numbers of errors, which are the same in the references of MySQL and MariaDB.
 const (
 	databaseDenied      = 1044
 	accessDenied        = 1045
@@ -41,14 +40,14 @@ var (
 		"each write for themselves; set binlog_format=ROW or MIXED"))
 )
 
-// isNumber reports whether the server gave one of these errors.
+// isNumber reports whether the server returned one of these errors.
 func isNumber(err error, numbers ...uint16) bool {
 	var refused *mysql.MySQLError
 	return errors.As(err, &refused) && slices.Contains(numbers, refused.Number)
 }
 
-// explain says what was being done and what to do about it, and marks what no
-// retry can overcome.
+// explain says what was being done and what to do about it, and marks errors that no retry
+// can overcome.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	_ "github.com/go-sql-driver/mysql"
 )
 
-// A program elects on the database that it has anyway.
+// A program elects a leader on the database that it already has.
 func ExampleNew() {
 	db, err := sql.Open("mysql", "app:password@tcp(db.example:3306)/app?tls=true")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// TestServerThatWasReadOnlyHasToBeWatched (mysql-M4): it may have been demoted, and forgotten
-// what the primary in between has granted, though nobody has restarted it.
+// TestServerThatWasReadOnlyHasToBeWatched (mysql-M4): it may have been demoted and not know what
+// another primary granted in between, although nobody has restarted it.
 func TestServerThatWasReadOnlyHasToBeWatched(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	url := newDatabase(t, server)
@@ -53,8 +53,9 @@ func TestServerThatWasReadOnlyHasToBeWatched(t *testing.T) {
 }
 
 // TestReadOnlyServerTakesNoWritesOfAUserWhoMay (mysql-M5): a leader whose user has READ ONLY ADMIN
-// or SUPER, as root has, would renew without end at a server that was demoted, beside the leader
-// that the promoted one elects. Nor is a table made there, which would stop the replication.
+// or SUPER, as root has, would renew without end on a server that was demoted, next to the leader
+// that the promoted server elects. Nor is a table made there, because that would stop the
+// replication.
 func TestReadOnlyServerTakesNoWritesOfAUserWhoMay(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	url, empty := newDatabase(t, server), newDatabase(t, server)

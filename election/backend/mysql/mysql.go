@@ -132,7 +132,7 @@ func newStore(db *sql.DB, options Options) (*store, error) {
 
 var errNegative = errors.New("mysql: Timeout and Poll must not be negative; leave them out for the defaults")
 
-// Traits names the store and says what it depends on.
+// Traits returns what the store promises and what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "mysql", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their " +

@@ -91,7 +91,7 @@ func TestErrorsOfTheServerAreExplained(t *testing.T) {
 		{unknownVariable, true, "MariaDB 10.5"},
 		{readOnlyServer, false, "name the primary"},
 		{1040, false, "what the server says"},
-		{1205, false, "what the server says"}, // a lock was waited for too long
+		{1205, false, "what the server says"}, // waiting for a lock took too long
 	}
 	for _, c := range cases {
 		err := s.explain("write", fmt.Errorf("wrapped: %w", &mysql.MySQLError{Number: c.number, Message: "what the server says"}))

@@ -65,7 +65,7 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 	return backend, func() error { return errors.Join(backend.Close(), db.Close()) }, nil
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "mysql", Schemes: []string{"mysql", "mariadb"}, Example: URLExample}
 
 // parse reads a URL.
@@ -91,12 +91,12 @@ func parse(text string) (*mysql.Config, Options, error) {
 		return nil, options, err
 	}
 	config := mysql.NewConfig()
-	config.Logger = &mysql.NopLogger{} // it would write into the program's standard error
+	config.Logger = &mysql.NopLogger{} // else it writes to the program's standard error
 	config.InterpolateParams = true    // one round trip for each statement
 	config.Timeout = timeoutDefault
-	// With this the driver gives each connection a copy of the configuration.
-	// Without, it turns TLS off in the one of all when a server has none, with
-	// tls=preferred: a data race, and the next server is spoken to in the clear.
+	// With this the driver copies the configuration for each connection. Otherwise, with
+	// tls=preferred, it turns TLS off in the shared configuration when a server has none: a
+	// data race, and the connection to the next server is not encrypted.
 	own := func(context.Context, *mysql.Config) error { return nil }
 	if err := config.Apply(mysql.BeforeConnect(own)); err != nil {
 		return nil, options, err
@@ -110,7 +110,7 @@ func parse(text string) (*mysql.Config, Options, error) {
 	return config, options, with.apply(config)
 }
 
-// address reads where the server is, and who we are there.
+// address reads the server's address and the user from the URL.
 func address(config *mysql.Config, u *url.URL, socket string) error {
 	config.User = u.User.Username()
 	if config.User == "" {
@@ -138,7 +138,7 @@ func address(config *mysql.Config, u *url.URL, socket string) error {
 	return nil
 }
 
-// security is what the parameters of TLS say.
+// security is the parameters for TLS.
 type security struct{ mode, authorities, certificate, key string }
 
 func (s security) apply(config *mysql.Config) error {

@@ -7,46 +7,45 @@ import (
 	"unicode/utf8"
 )
 
-// statusSQL is where the server keeps its status. Each server skips what is
-// meant for the other: MariaDB ignores comments for MySQL 5.7 and later, and
-// MySQL those that begin with M.
+// statusSQL is where the server keeps its status. Each server ignores what is meant for the
+// other: MariaDB ignores comments for MySQL 5.7 and later, and MySQL ignores comments that
+// begin with M.
 const statusSQL = `/*!80000 performance_schema.*//*M!100200 information_schema.*/`
 
-// turnSQL tells apart the turns of a server as the primary, which begin and end with a
-// change of read_only: MySQL knows when that was set last, MariaDB only whether it was set
+// turnSQL distinguishes the periods of a server as the primary, which begin and end with a
+// change of read_only. MySQL knows when it was last set, MariaDB only whether it was set
 // since the start.
 const turnSQL = `/*!80000 , '/', (select group_concat(coalesce(unix_timestamp(setting.set_time), 0) order by setting.variable_name)
 	from performance_schema.variables_info as setting where setting.variable_name in ('read_only', 'super_read_only'))*/` +
 	`/*M!100200 , '/', (select setting.global_value_origin
 	from information_schema.system_variables as setting where setting.variable_name = 'READ_ONLY')*/`
 
-// incarnationSQL names this start of this server, and its turn as the primary. Uptime
-// and unix_timestamp() both count to the begin of the statement, so their difference is
-// the second in which the server was started, whatever becomes of its clock.
+// incarnationSQL identifies this start of this server, and its period as the primary.
+// Uptime and unix_timestamp() both count to the begin of the statement, so their difference
+// is the second in which the server was started, even if its clock is changed later.
 const incarnationSQL = `(select concat(@@server_id, '/', @@hostname, ':', @@port, '/', 
 	unix_timestamp() - cast(cast(up.variable_value as unsigned) as signed)` + turnSQL + `)
 	from ` + statusSQL + `global_status as up where up.variable_name = 'Uptime')`
 
-// syncSQL makes a read on a node of a Galera cluster wait for the writes that
-// other nodes have answered. It is a comment to MySQL.
+// syncSQL makes a read on a node of a Galera cluster wait for the writes that other nodes
+// have answered. For MySQL it is a comment.
 const syncSQL = `/*M!100200 set statement wsrep_sync_wait = 1 for */`
 
-// takesWritesSQL is the condition of every write (mysql-M5): it commits by itself, and the server
-// is no replica. The server itself lets users write to a replica that have READ ONLY ADMIN or
-// SUPER. Setting super_read_only sets read_only as well. MariaDB 12 has names for the values,
-// the others have numbers.
+// takesWritesSQL is the condition of every write (mysql-M5): the connection commits by
+// itself, and the server is not a replica. The server itself allows writes to a replica by
+// users with READ ONLY ADMIN or SUPER. Setting super_read_only also sets read_only. Its
+// values are names in MariaDB 12 and numbers in other versions.
 const takesWritesSQL = `@@autocommit = 1 and concat(@@global.read_only) in ('0', 'OFF')`
 
-// mayTakeSQL is the condition of a write that takes an election: the
-// incarnation of the server is adopted, and the one that the candidate has seen.
+// mayTakeSQL is the condition of a write that takes an election: the incarnation of the
+// server is adopted, and is the one that the candidate has seen.
 const mayTakeSQL = `(select count(*) from @table as a where a.name = ''
 		and json_unquote(json_extract(a.record, '$.incarnation')) = ` + incarnationSQL + `
 		and json_unquote(json_extract(a.record, '$.incarnation')) = ?) > 0`
 
-// Statements with their parameters. @table is filled in. The row with the empty
-// name holds the adopted incarnation. An update names its table twice, once as
-// what it changes and once as what it compares: MySQL takes a join for that, and
-// no subquery.
+// Statements with their parameters; @table is replaced. The row with the empty name holds
+// the adopted incarnation. An update names its table twice, as what it changes and as what
+// it compares: MySQL allows this in a join, but not in a subquery.
 const (
 	// name, version, record; nonce, incarnation.
 	insertSQL = `insert into @table (name, version, record)
@@ -76,7 +75,7 @@ where ` + takesWritesSQL + ` and json_unquote(json_extract(given.record, '$.inca
 on duplicate key update version = given.version, record = given.record, changed = current_timestamp(3)`
 )
 
-// statements are those for one table.
+// statements are the statements for one table.
 type statements struct {
 	table                              string
 	read, names, insert, update, adopt string
@@ -93,7 +92,7 @@ func statementsFor(table string) (*statements, error) {
 		update: fill(updateSQL), adopt: fill(adoptSQL), ddl: ddl(quoted)}, nil
 }
 
-// ddl makes the table. A table that is made is taken for the first one: its
+// ddl creates the table. A table that is created counts as the first one, so its
 // incarnation is adopted with it.
 func ddl(quoted string) []string {
 	return []string{"create table " + quoted + ` (
@@ -120,10 +119,10 @@ func DDL(table string) (string, error) {
 	return strings.Join(ddl(quoted), ";\n") + ";\n", nil
 }
 
-// identifierMax is MySQL's own limit for names, in characters.
+// identifierMax is MySQL's limit for names, in characters.
 const identifierMax = 64
 
-// quoteTable quotes a name that may have a database before it.
+// quoteTable quotes a name that may be preceded by a database.
 func quoteTable(table string) (string, error) {
 	parts := strings.Split(table, ".")
 	if len(parts) > 2 {

@@ -28,15 +28,15 @@ type store struct {
 
 var _ record.Incarnated = (*store)(nil)
 
-// row is what a look shows: a record, its version, and the server.
+// row is the result of a read: a record, its version, and the server's incarnation.
 type row struct {
 	record      record.Record
 	version     string
 	incarnation string
 }
 
-// on runs work on one connection, within the time limit. A connection to a
-// server that takes no writes is closed: a new one may reach the primary.
+// on runs work on one connection, within the time limit. A connection to a server that
+// accepts no writes is closed, because a new one may reach the primary.
 func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
@@ -44,16 +44,15 @@ func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) er
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // back to the pool
+	defer func() { _ = conn.Close() }() // returns it to the pool
 	err = work(ctx, conn)
 	if errors.Is(err, errReplica) || isNumber(err, readOnlyServer, readOnlyMode, readOnlyTransaction) {
-		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // which closes it
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn }) // closes it
 	}
 	return err
 }
 
-// Read returns the row of the election. A table that does not exist yet has
-// none.
+// Read returns the row of the election. If the table does not exist yet, there is none.
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
 	var seen row
 	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) (err error) {
@@ -70,7 +69,8 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return seen.record, seen.version, nil
 }
 
-// look reads a row, and refuses a connection on which writes would be lost (mysql-M5).
+// look reads a row; it returns an error for a connection on which writes would be lost
+// (mysql-M5).
 func (s *store) look(ctx context.Context, conn *sql.Conn, name string) (row, error) {
 	var seen row
 	var readOnly, autocommit, format, logs, text string
@@ -81,7 +81,7 @@ func (s *store) look(ctx context.Context, conn *sql.Conn, name string) (row, err
 	case isReadOnly(readOnly):
 		return seen, errReplica
 	case autocommit != "1":
-		_, err := conn.ExecContext(ctx, "rollback") // a read has begun a transaction
+		_, err := conn.ExecContext(ctx, "rollback") // the read has begun a transaction
 		return seen, errors.Join(errAutocommit, err)
 	case logs != "0" && format == "STATEMENT":
 		return seen, errStatement
@@ -92,10 +92,10 @@ func (s *store) look(ctx context.Context, conn *sql.Conn, name string) (row, err
 	return seen, nil
 }
 
-// isReadOnly reports whether a value of read_only is that of a replica (takesWritesSQL).
+// isReadOnly reports whether a value of read_only means a replica (takesWritesSQL).
 func isReadOnly(value string) bool { return value != "0" && value != "OFF" }
 
-// Write puts the record by one statement, and makes the table if there is none.
+// Write writes the record with one statement. It creates the table if it does not exist.
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	return s.watch.Write(ctx, s, name, r, version)
 }
@@ -127,7 +127,7 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 		return outcome, err
 	}
 	outcome, err := put()
-	if isNumber(err, noSuchTable) { // nothing was written
+	if isNumber(err, noSuchTable) { // the table was missing, so nothing was written
 		if err := s.makeTable(ctx); err != nil {
 			return outcome, err
 		}
@@ -137,13 +137,13 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 		if !isNumber(err, deadlock) {
 			break
 		}
-		outcome, err = put() // the one before was rolled back
+		outcome, err = put() // the first one was rolled back
 	}
 	return outcome, s.explain("write", err)
 }
 
-// deadlocksMax is how often a write that the server rolled back for a deadlock is
-// sent again at once. A deadlock says nothing of the row, so that it is no conflict.
+// deadlocksMax is how often a write that the server has rolled back because of a deadlock
+// is repeated at once. A deadlock is not a conflict: it says nothing about the row.
 const deadlocksMax = 3
 
 // changed reports whether a statement has changed a row.
@@ -155,9 +155,9 @@ func changed(result sql.Result, err error) (bool, error) {
 	return rows > 0, err
 }
 
-// judge says what became of a write that reports no changed row. No version comes
-// back, so a row that has the one expected had it all the time: the write was
-// refused.
+// judge finds out the outcome of a write that reports no changed row. If the row has the
+// expected version, the write was refused: a version never comes back, so the row has had
+// it all the time.
 func (s *store) judge(ctx context.Context, conn *sql.Conn, name, nonce, expected, next string) (incarnation.Outcome, error) {
 	seen, err := s.look(ctx, conn, name)
 	outcome := incarnation.Outcome{Incarnation: seen.incarnation}
@@ -171,7 +171,7 @@ func (s *store) judge(ctx context.Context, conn *sql.Conn, name, nonce, expected
 	return outcome, err
 }
 
-// Incarnation is the server as it was seen last.
+// Incarnation returns that of the server as it was seen last.
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt writes the incarnation into the row with the empty name.
@@ -182,9 +182,9 @@ func (s *store) Adopt(ctx context.Context, refusal incarnation.Outcome) error {
 	}))
 }
 
-// makeTable makes the table, as others may be doing at the same moment. MySQL
-// cannot make it and fill it at once: a candidate that comes in between waits as
-// after a failover, for a second.
+// makeTable creates the table; other candidates may do so at the same moment. MySQL cannot
+// create and fill a table in one step, so a candidate that comes in between waits for a
+// second, as after a failover.
 func (s *store) makeTable(ctx context.Context) error {
 	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		var readOnly string
@@ -192,7 +192,7 @@ func (s *store) makeTable(ctx context.Context) error {
 			return err
 		}
 		if isReadOnly(readOnly) {
-			return errReplica // whose own table would stop what its primary sends
+			return errReplica // a table of its own would stop the replication from its primary
 		}
 		for _, statement := range s.sql.ddl {
 			if _, err := conn.ExecContext(ctx, statement); err != nil {
@@ -202,13 +202,13 @@ func (s *store) makeTable(ctx context.Context) error {
 		return nil
 	})
 	if isNumber(err, tableExists, duplicateEntry) {
-		return nil // somebody else was quicker
+		return nil // another candidate was faster
 	}
 	return s.explain("make the", err)
 }
 
-// Wait sleeps for the pause between two looks, a little more or less so that
-// candidates that were started together do not stay together.
+// Wait waits for the pause between two polls, varied a little so that candidates that were
+// started together do not stay in step.
 func (s *store) Wait(ctx context.Context, _, _ string, limit time.Duration) error {
 	return polling.Sleep(ctx, min(polling.Jitter(s.options.Poll), limit))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// TestNoTwoLeadUnderTorture: whatever happens to the server, its memory and the
-// ways to it.
+// TestNoTwoLeadUnderTorture, whatever happens to the server, its memory and the
+// links to it.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const lease, candidates = time.Second, 10
 	server := stores.Start(t, "mariadb")
@@ -31,7 +31,7 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 	execute(t, plain, strings.SplitAfter(strings.TrimSpace(ddl), ";\n")...)
 	faults := links.Faults(lease)
 	beside := connect(t, plain, func(*mysql.Config) {})
-	beside.SetMaxIdleConns(0) // the server is restarted under it
+	beside.SetMaxIdleConns(0) // the server is restarted while it is used
 	put := func(t *testing.T, text string) {
 		if _, err := beside.ExecContext(awaittest.Within(t), "insert into conclave_elections (name, version, record) values ('torture', ?, ?) "+
 			"on duplicate key update version = values(version), record = values(record)", newVersion(), text); err != nil {
@@ -58,8 +58,8 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 		}}.Run(t)
 }
 
-// TestNoMoreHoldThanMay: places and a lock for readers and writers, under kills of
-// the server, cut and slow links.
+// TestNoMoreHoldThanMay: places and a lock for readers and writers, while the
+// server is killed and links are partitioned and slow.
 func TestNoMoreHoldThanMay(t *testing.T) {
 	const lease, candidates = time.Second, 12
 	server := stores.Start(t, "mariadb")

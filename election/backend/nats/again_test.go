@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// lateJS has something happen before its first message.
+// lateJS calls a function before its first message.
 type lateJS struct {
 	jetstream.JetStream
 	once   sync.Once
@@ -30,8 +30,8 @@ func (l *lateJS) PublishMsg(ctx context.Context, m *nats.Msg, options ...jetstre
 }
 
 // TestBucketThatBeginsAgainUnderATakeElectsNobody (nats-J4): the candidate has looked at the
-// incarnation, and is held up before it writes. Meanwhile another one is elected, and the bucket
-// is lost and made again. The message finds no record in the new one, and a token below.
+// incarnation, and is held up before it writes. Meanwhile another candidate is elected, and the
+// bucket is lost and made again. The message finds no record in the new bucket, and a lower token.
 func TestBucketThatBeginsAgainUnderATakeElectsNobody(t *testing.T) {
 	const leaseMax = 3 * time.Second
 	url := newBucket(t, stores.Start(t, "nats").URL, "&lease-max=3s")

@@ -14,14 +14,14 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// message is the last one of a key.
+// message is the last message of a key.
 type message struct {
 	revision uint64
 	data     []byte
 	deleted  bool
 }
 
-// streamInfo is what matters here of a stream.
+// streamInfo is the part of a stream's information that is used here.
 type streamInfo struct {
 	Config struct {
 		MaxAge   time.Duration         `json:"max_age"`
@@ -30,14 +30,14 @@ type streamInfo struct {
 	} `json:"config"`
 	Created time.Time `json:"created"`
 	Cluster struct {
-		Name   string    `json:"name"` // empty for a server without a cluster
+		Name   string    `json:"name"` // empty for a server that is not in a cluster
 		Leader string    `json:"leader"`
 		Since  time.Time `json:"leader_since"`
 	} `json:"cluster"`
 }
 
-// request asks JetStream, past the client library: that one reads from any
-// replica where the bucket allows it (nats-J3), and does not report leaders.
+// request makes a request to JetStream without the client library, which reads from any
+// replica if the bucket allows it (nats-J3), and does not report leaders.
 func (s *store) request(ctx context.Context, what string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *store) stream() string { return "KV_" + s.options.Bucket }
 
 func (s *store) subject(key string) string { return "$KV." + s.options.Bucket + "." + key }
 
-// last returns the last message of a key from the leader of the stream,
-// revision 0 if there is none, or no bucket.
+// last returns the last message of a key from the leader of the stream. The revision is 0
+// if there is none, or no bucket.
 func (s *store) last(ctx context.Context, key string) (message, error) {
 	var answer struct {
 		Message struct {
@@ -94,8 +94,8 @@ func (s *store) last(ctx context.Context, key string) (message, error) {
 	return m, err
 }
 
-// subjects returns the keys of which the leader of the stream has a message, also one that says
-// that the key was deleted; none if there is no bucket. It tells some at a time.
+// subjects returns the keys for which the leader of the stream has a message, including
+// deletions; none if there is no bucket. The answer comes in pages.
 func (s *store) subjects(ctx context.Context) (keys []string, err error) {
 	for {
 		var answer struct {
@@ -121,9 +121,9 @@ func (s *store) subjects(ctx context.Context) (keys []string, err error) {
 	}
 }
 
-// publish puts a message if the last one of its key has the revision. While another message of
-// the key is in flight the servers refuse at once, and store nothing, so that trying again is no
-// second attempt.
+// publish writes a message if the last one of its key has the revision. While another
+// message of the key is in flight, the servers refuse at once and store nothing. Trying
+// again is then not a second attempt.
 func (s *store) publish(ctx context.Context, key string, data []byte, revision uint64) (uint64, error) {
 	for pause := inFlightPause; ; pause = min(2*pause, inFlightPauseMax) {
 		m := &nats.Msg{Subject: s.subject(key), Data: data}
@@ -144,8 +144,9 @@ const (
 	inFlightPauseMax = 128 * time.Millisecond
 )
 
-// isConflict reports whether the revision is gone. What met another message in flight is no
-// conflict: that one may be stored later, or never (record-R5).
+// isConflict reports whether the key no longer has the expected revision. A message that
+// met another one in flight is not a conflict, because the other one may be stored later,
+// or never (record-R5).
 func isConflict(err error) bool { return hasCode(err, jetstream.JSErrCodeStreamWrongLastSequence) }
 
 func hasCode(err error, codes ...jetstream.ErrorCode) bool {
@@ -161,8 +162,8 @@ func hasCode(err error, codes ...jetstream.ErrorCode) bool {
 	return false
 }
 
-// info tells what incarnation the bucket is of, and refuses one that cannot
-// serve. Without a bucket it makes one.
+// info returns the incarnation of the bucket, or an error if the bucket cannot be used. If
+// there is no bucket, it creates one.
 func (s *store) info(ctx context.Context) (string, error) {
 	var info streamInfo
 	err := s.request(ctx, "STREAM.INFO", struct{}{}, &info)
@@ -184,14 +185,14 @@ func (s *store) info(ctx context.Context) (string, error) {
 		name: connection.ConnectedServerName(), id: connection.ConnectedServerId()})
 }
 
-// server is the one that the connection goes to.
+// server is the server that the connection leads to.
 type server struct{ cluster, name, id string }
 
-// incarnationOf returns when the bucket was made and, for one that is not
-// replicated, which start of which server has it (nats-J4). The start of a server
-// without a cluster is known only to those who are connected to it: through a
-// leaf node nobody would notice that it began again, so that is refused. So are
-// replicas in memory: they have forgotten all when most of them have started again.
+// incarnationOf returns when the bucket was created and, for one that is not replicated,
+// which start of which server has it (nats-J4). The start of a server that is not in a
+// cluster is known only on a direct connection. Through a leaf node nobody would notice a
+// restart, so that is refused. So are replicas in memory, which have forgotten everything
+// when most of them have restarted.
 func incarnationOf(info streamInfo, to server) (string, error) {
 	incarnation := info.Created.UTC().Format(time.RFC3339Nano)
 	if info.Config.Replicas > 1 {
@@ -207,14 +208,14 @@ func incarnationOf(info streamInfo, to server) (string, error) {
 	case alone && info.Cluster.Leader != "" && info.Cluster.Leader != to.name:
 		return "", election.Permanent(fmt.Errorf("it has one replica, on the server %q, and this connection goes to %q: nobody would "+
 			"notice here that %[1]q began again and forgot; connect to it, or let the bucket have 3 replicas", info.Cluster.Leader, to.name))
-	case to.cluster == "": // the one server, by the id of this start
+	case to.cluster == "": // the single server, by the id of this start
 		incarnation += "/" + to.id
 	}
 	return incarnation, nil
 }
 
-// makeBucket makes a stream as the client library would make it for a bucket,
-// except that its numbers begin high (nats-J1) and that it has no direct reads.
+// makeBucket creates a stream as the client library would for a bucket, except that its
+// numbers begin high (nats-J1) and that it has no direct reads.
 func (s *store) makeBucket(ctx context.Context) error {
 	_, err := s.js.CreateStream(ctx, jetstream.StreamConfig{
 		Name: s.stream(), Subjects: []string{s.subject(">")}, Description: "Leader elections of Conclave",
@@ -224,7 +225,7 @@ func (s *store) makeBucket(ctx context.Context) error {
 		FirstSeq: uint64(max(1, time.Now().UnixMilli())),
 	})
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		return nil // somebody else was quicker
+		return nil // another candidate was faster
 	}
 	return err
 }

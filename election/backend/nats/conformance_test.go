@@ -24,7 +24,7 @@ import (
 
 func open(t testing.TB, url string) election.Backend { return storetest.Opener(Open).Open(t, url) }
 
-// operator is a client beside all candidates.
+// operator is a client that is none of the candidates.
 func operator(t testing.TB, url string) jetstream.JetStream {
 	t.Helper()
 	target, err := parse(url)
@@ -72,7 +72,7 @@ func openStore(t testing.TB, url string) *store {
 
 var buckets atomic.Int64
 
-// newBucket returns the URL of a new bucket, adopted already.
+// newBucket makes a bucket that is already adopted, and returns its URL.
 func newBucket(t testing.TB, server, parameters string) string {
 	t.Helper()
 	url := fmt.Sprintf("%s/?bucket=test-%d%s", server, buckets.Add(1), parameters)
@@ -83,7 +83,7 @@ func newBucket(t testing.TB, server, parameters string) string {
 func adopt(t testing.TB, url string) {
 	t.Helper()
 	s := openStore(t, url)
-	var last error // a bucket that has just been made has no leader for moments
+	var last error // a bucket that was just made has no leader for a moment
 	defer func() {
 		if last != nil {
 			t.Log(last)
@@ -170,7 +170,7 @@ func TestNATSStore(t *testing.T) {
 	}
 	run("Single", newBucket(t, single.URL, ""))
 	run("ThreeReplicas", newBucket(t, cluster.URL, "&replicas=3"))
-	// A bucket as others make it, with direct reads from any replica.
+	// A bucket as other programs make it, with direct reads from any replica.
 	url := fmt.Sprintf("%s/?bucket=foreign", cluster.URL)
 	if _, err := operator(t, url).CreateKeyValue(awaittest.Within(t), jetstream.KeyValueConfig{Bucket: "foreign", Replicas: 3}); err != nil {
 		t.Fatal(err)
@@ -179,8 +179,8 @@ func TestNATSStore(t *testing.T) {
 	run("BucketWithDirectReads", url)
 }
 
-// TestNobodyIsElectedByABucketThatHasForgotten: whatever is lost, the next
-// leader comes after the lease that nobody remembers.
+// TestNobodyIsElectedByABucketThatHasForgotten: whatever is lost, the next leader is elected
+// only after the forgotten lease.
 func TestNobodyIsElectedByABucketThatHasForgotten(t *testing.T) {
 	const leaseMax = 3 * time.Second
 	cases := []struct {
@@ -242,8 +242,8 @@ func TestRevisionsOfARecreatedBucketBeginBeyondTheOldOnes(t *testing.T) {
 	}
 }
 
-// TestRestartInTheMiddleOfALeadership: the leader goes on, and nobody is
-// elected beside it.
+// TestRestartInTheMiddleOfALeadership: the leader goes on, and no other candidate is elected
+// meanwhile.
 func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 	server := stores.Start(t, "nats")
 	url := newBucket(t, server.URL, "&lease-max=5s")
@@ -267,9 +267,9 @@ func TestBucketsThatCannotServeAreRefused(t *testing.T) {
 	}
 }
 
-// TestWriteThatIsInFlightIsNotOver (record-R5): most replicas are frozen before they store a
-// write. The next one with the same version must not say that the version is gone: the first is
-// carried out later.
+// TestWriteThatIsInFlightIsNotOver (record-R5): most replicas are paused before they store a
+// write. The next write with the same version must not report that the version is gone, because
+// the first write is carried out later.
 func TestWriteThatIsInFlightIsNotOver(t *testing.T) {
 	server := stores.Start(t, "nats-cluster")
 	url := newBucket(t, server.URL, "&replicas=3")
@@ -302,7 +302,7 @@ func TestWriteThatIsInFlightIsNotOver(t *testing.T) {
 		}
 		return err
 	}
-	// A process that is to stop may answer for a moment still.
+	// A process that is being paused may still answer for a moment.
 	awaittest.Until(t, "a write has no answer", func() bool { return write(2) != nil })
 	if err := write(3); err == nil || errors.Is(err, record.ErrConflict) {
 		t.Errorf("the write after one without an answer: %v", err)

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// adoptedKey is no escaped name: those have upper case digits after "=".
+// adoptedKey is not an escaped name: those have upper-case digits after "=".
 const adoptedKey = "=settled"
 
 const hexDigits = "0123456789ABCDEF"
 
-// keyOf writes the name of an election with the characters that keys may have:
-// all bytes but letters, digits, "-", "_" and "/" as =XX. A dot would part
-// tokens of the subject.
+// keyOf writes the name of an election with the characters that a key may contain: all
+// bytes except letters, digits, "-", "_" and "/" become =XX. A dot would separate tokens of
+// the subject.
 func keyOf(name string) string {
 	var out strings.Builder
 	for i := range len(name) {
@@ -29,7 +29,7 @@ func isPlain(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '/'
 }
 
-// nameOf undoes keyOf; false for a key that it has not made.
+// nameOf reverses keyOf; it returns false for other keys.
 func nameOf(key string) (string, bool) {
 	var out strings.Builder
 	for i := 0; i < len(key); i++ {

@@ -12,8 +12,8 @@ import (
 
 var errBroken = errors.New("the connection is broken")
 
-// listen reports changes until the connection breaks. The library takes up the
-// watch again by itself; meanwhile polls are better than its silence.
+// listen reports changes until the connection breaks. The library would resume the watch by
+// itself, but until then polls are better than its silence.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string, news func() record.News)) error {
 	connection := s.js.Conn()
 	broken := connection.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
@@ -30,7 +30,7 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	if err != nil {
 		return err
 	}
-	defer func() { _ = watcher.Stop() }() // its consumer ends with the connection otherwise
+	defer func() { _ = watcher.Stop() }() // otherwise its consumer ends only with the connection
 	live()
 	for {
 		select {
@@ -53,7 +53,7 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	}
 }
 
-// newsOf is what a change has brought: nothing if the key was deleted.
+// newsOf returns the news of a change; none if the key was deleted.
 func newsOf(entry jetstream.KeyValueEntry, version string) record.News {
 	if entry.Operation() != jetstream.KeyValuePut {
 		return record.News{}

@@ -74,8 +74,8 @@ func TestOnlyKnownRenewalsCountAsNoTake(t *testing.T) {
 	}
 }
 
-// TestServerWhoseStartCannotBeSeenIsRefused: through a leaf node a connection
-// knows the start of that one, and the bucket with one replica is elsewhere.
+// TestServerWhoseStartCannotBeSeenIsRefused: through a leaf node, a connection knows the start of
+// the leaf node, but the bucket with one replica is elsewhere.
 func TestServerWhoseStartCannotBeSeenIsRefused(t *testing.T) {
 	bucket := func(replicas int, cluster, leader string) streamInfo {
 		var info streamInfo
@@ -101,8 +101,9 @@ func TestServerWhoseStartCannotBeSeenIsRefused(t *testing.T) {
 	}
 }
 
-// TestReplicasInMemoryAreRefused: when all servers have started again such a bucket is empty, and
-// says of itself what it said before. One server's start is part of what a bucket says.
+// TestReplicasInMemoryAreRefused: when all servers have started again, such a bucket is empty,
+// but describes itself as before. Only a bucket with one replica includes its server's start in
+// the description.
 func TestReplicasInMemoryAreRefused(t *testing.T) {
 	for text, refused := range map[string]bool{
 		`{"config": {"num_replicas": 3, "storage": "memory"}}`: true,

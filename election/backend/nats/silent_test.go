@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// serveSilently is as much of a NATS server as it takes to be silent, as JetStream is
-// while a stream elects its leader. It refuses one subject to its clients.
+// serveSilently is as much of a NATS server as is needed to be silent, as JetStream
+// is while a stream elects its leader. It refuses one subject to its clients.
 func serveSilently(t *testing.T) string {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,7 +48,7 @@ func answerPings(conn net.Conn) {
 	}
 }
 
-// TestWhatOthersWereRefusedMakesNoTimeoutPermanent: the connection is the program's.
+// TestWhatOthersWereRefusedMakesNoTimeoutPermanent: the connection belongs to the program.
 func TestWhatOthersWereRefusedMakesNoTimeoutPermanent(t *testing.T) {
 	told := make(chan error, 10)
 	conn, err := nats.Connect(serveSilently(t), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { told <- err }))

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// TestNoTwoLeadUnderTorture: whatever happens to the servers and the ways to
+// TestNoTwoLeadUnderTorture, whatever happens to the servers and the links to
 // them, and to the memory of a standalone server.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	for _, test := range []struct {

@@ -2,8 +2,8 @@ package peers
 
 import "container/heap"
 
-// alarms holds when each machine wants to be woken. It is a heap of contests,
-// each of which knows its place.
+// alarms holds the time at which each machine wants to be woken. It is a heap of contests;
+// each contest knows its index.
 type alarms struct{ heap alarmHeap }
 
 type alarmHeap []*contest
@@ -28,7 +28,7 @@ func (h *alarmHeap) Pop() any {
 	return c
 }
 
-// set says when a contest is to be woken, or that it is not.
+// set changes the time at which a contest is to be woken, or removes it if ok is false.
 func (a *alarms) set(c *contest, wakeMs int64, ok bool) {
 	switch {
 	case !ok && c.alarm >= 0:
@@ -50,7 +50,7 @@ func (a *alarms) next() (int64, bool) {
 	return a.heap[0].wakeMs, true
 }
 
-// due takes out those whose time has come.
+// due removes and returns the contests whose time has come.
 func (a *alarms) due(nowMs int64) []*contest {
 	var due []*contest
 	for len(a.heap) > 0 && a.heap[0].wakeMs <= nowMs {

@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestAskOfALeaderThatIsGoneReturns: the member that leads is frozen when it is asked, and
-// then nobody is connected to it. Nobody else knows whether it has taken the request.
+// TestAskOfALeaderThatIsGoneReturns: the member that leads is paused when it is asked, and
+// then its connections end. Nobody else knows whether it has accepted the request.
 func TestAskOfALeaderThatIsGoneReturns(t *testing.T) {
 	t.Parallel()
 	g := found(t, 3, patient)
@@ -33,7 +33,8 @@ func TestAskOfALeaderThatIsGoneReturns(t *testing.T) {
 	awaittest.Until(t, "the question is forgotten", func() bool { return g[0].Questions() == 0 })
 }
 
-// TestLeaderThatIsToResignTakesNoTransfer, asked here or by another member.
+// TestLeaderThatIsToResignTakesNoTransfer, whether the transfer is requested here or
+// through another member.
 func TestLeaderThatIsToResignTakesNoTransfer(t *testing.T) {
 	g, ctx := found(t, 3, patient), awaittest.Within(t)
 	acquire(t, g[1], claim("x", "leader", 0))

@@ -42,8 +42,8 @@ func (b *Backend) Acquire(ctx context.Context, c election.Claim) (election.Grant
 	return election.Grant{}, fmt.Errorf("peers: wait for %q: %w", c.Election, context.Cause(ctx))
 }
 
-// withdraw takes a claim out whose Acquire has ended; a grant that came at the
-// same moment goes too, for nobody has it.
+// withdraw removes a claim whose Acquire has ended. If it was granted at the same moment,
+// the grant is released, because nobody received it.
 func (c *contest) withdraw(one *claim) { c.leave(one.Nonce, "stopped") }
 
 // Renew waits until a quorum has answered a heartbeat that was sent after the one that proved the
@@ -78,7 +78,7 @@ func (b *Backend) Renew(ctx context.Context, grant election.Grant) (election.Gra
 	}
 }
 
-// lostIf adds that the grant is lost where the member has ended.
+// lostIf marks the error as a lost grant if the member has ended.
 func (b *Backend) lostIf(err error) error {
 	select {
 	case <-b.done:
@@ -99,7 +99,7 @@ func (b *Backend) Release(ctx context.Context, grant election.Grant) error {
 	})
 	select {
 	case <-b.done:
-		return nil // an ended member holds nothing
+		return nil // a member that has ended holds nothing
 	default:
 	}
 	if err != nil {
@@ -142,7 +142,7 @@ func (b *Backend) nominate(ctx context.Context, holder election.Claim, id string
 	return errors.Join(err, refused)
 }
 
-// errHolder is for calls by somebody who does not lead.
+// errHolder is returned to a caller that does not lead.
 var errHolder = fmt.Errorf("the grant is not held any more: %w", election.ErrLost)
 
 // nominate begins to warm up the first candidate with this id.
@@ -169,7 +169,7 @@ func (c *contest) nominate(holder, id string, n *nominee) error {
 	return election.ErrNoCandidate
 }
 
-// nomination says how far it is.
+// nomination reports the progress of a nomination.
 func (c *contest) nomination(holder string, n *nominee) (ready bool, err error) {
 	switch {
 	case c.holder == nil || c.holder.Nonce != holder:
@@ -182,9 +182,8 @@ func (c *contest) nomination(holder string, n *nominee) (ready bool, err error) 
 	return n.ready, nil
 }
 
-// warm lets a candidate of this member make itself ready, and reports in the
-// loop; an empty text is good. A nomination while it warms up waits for the
-// same.
+// warm lets a candidate of this member warm up, and calls report in the loop, with an empty
+// text for success. A nomination during a warm-up waits for the same one.
 func (c *contest) warm(nonce string, report func(failed string)) {
 	for _, one := range c.queue {
 		if one.Nonce != nonce {
@@ -197,7 +196,7 @@ func (c *contest) warm(nonce string, report func(failed string)) {
 		if one.warming = append(one.warming, report); len(one.warming) > 1 {
 			return
 		}
-		go func() { // not waited for: the function is the user's
+		go func() { // nothing waits for it: the function is the user's
 			failed := ""
 			if err := one.Warm(one.life); err != nil {
 				failed = "the candidate could not warm up: " + shortened(err.Error())
@@ -221,7 +220,8 @@ func (c *contest) onWarm(nonce, failed string) {
 	}
 }
 
-// checkNominee fails a nomination whose candidate has left, here or elsewhere.
+// checkNominee fails a nomination whose candidate no longer waits, here or at another
+// member.
 func (c *contest) checkNominee() {
 	n := c.nominee
 	if n != nil && !slices.ContainsFunc(c.candidates(), func(one candidate) bool { return one.Nonce == n.nonce }) {
@@ -229,7 +229,7 @@ func (c *contest) checkNominee() {
 	}
 }
 
-// onNote is what another member has to tell.
+// onNote handles a note of another member.
 func (c *contest) onNote(from algo.ID, n *note) {
 	switch n.Kind {
 	case noteDescribed:
@@ -267,7 +267,7 @@ func (c *contest) onNote(from algo.ID, n *note) {
 	}
 }
 
-// since is a time of a member's wall clock, for people.
+// since converts a time of a member's wall clock, for people to read.
 func since(ms int64) time.Time {
 	if ms == 0 {
 		return time.Time{}

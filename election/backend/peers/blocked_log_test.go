@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/election/backend/peers"
 )
 
-// A log that nobody reads (a full pipe) stops the member that leads, and calls
-// do not honour their contexts any more.
+// A log that nobody reads (a full pipe) must neither stop the member that
+// leads, nor keep calls from returning when their contexts end.
 func TestBlockedLogHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	var blocked atomic.Bool

@@ -13,76 +13,76 @@ import (
 	"github.com/conclave-project/conclave/internal/invariant"
 )
 
-// contest is this member's part in one election: the machine, the candidates of
-// this member, and what the others say. The loop owns it.
+// contest is this member's part in one election: the machine, the member's candidates, and
+// what the other members say. The loop owns it.
 type contest struct {
 	b       *Backend
 	name    string
 	machine algo.Machine
 	memory  algo.State // what the machine must not forget
-	stored  bool       // it is in the state file
-	termMs  int64      // when its term or vote has changed last, or this member began
-	usedMs  int64      // when somebody last had to do with the election
-	looking int        // how many observe it
+	stored  bool       // memory is in the state file
+	termMs  int64      // when the term or the vote last changed, or this member started
+	usedMs  int64      // when the election was last used
+	looking int        // number of observers
 	wakeMs  int64
-	alarm   int // place among the alarms, -1 for none
+	alarm   int // index among the alarms; -1 for none
 	touched bool
-	version uint64 // of the state file that holds the newest state
-	back    []held // what waits for it to be on disk
+	version uint64 // version of the state file that holds memory
+	back    []held // messages that wait until it is on disk
 
-	// What the machine was told last, and what it said.
+	// What the machine was told last, and what it has answered.
 	campaigns bool
 	laterMs   int64
 	leads     bool
 	term      uint64
 	sentMs    int64
-	untilMs   int64 // by its own margin for clocks
+	untilMs   int64 // by the machine, with its own margin for clocks
 
-	queue  []*claim // candidates of this member that wait
-	holder *claim   // the one that leads
-	first  string   // nonce of the one that a leader stepped down for
+	queue  []*claim // waiting candidates of this member
+	holder *claim   // candidate of this member that leads
+	first  string   // nonce of the candidate for which a leader stepped down
 
-	token   election.Token // the highest that is known
-	granted election.Token // of the last grant here
+	token   election.Token // the highest known token
+	granted election.Token // token of the last grant of this member
 
 	nominee *nominee
 	request *election.Request
 
 	others map[algo.ID]*said
-	// metadata is that of the others' candidates by nonce, as their notes tell it.
+	// metadata is that of the other members' candidates, by nonce, as their notes say.
 	metadata map[algo.ID]map[string]string
 	own      said
-	ownSaw   string                // own as it was last told
+	ownSaw   string                // own as it was last sent
 	shown    map[algo.ID][]waiting // the queues as the leader knows them
-	seen     map[string]uint64     // when each waiting claim was first seen
+	seen     map[string]uint64     // by nonce, the order in which waiting claims were first seen
 	serial   uint64
 
 	history []election.Tenure
-	changed chan struct{} // closed at the next change; nil when nobody waits
-	proven  chan struct{} // closed at the next proof; nil when nobody waits
+	changed chan struct{} // closed at the next change; nil if nobody waits
+	proven  chan struct{} // closed at the next proof; nil if nobody waits
 }
 
 // claim is a candidate of this member.
 type claim struct {
 	election.Claim
-	granted chan election.Grant // of 1
+	granted chan election.Grant // capacity 1
 	lost    chan struct{}
-	news    chan struct{} // of 1: there is a younger proof, or a request
+	news    chan struct{} // capacity 1: there is a newer proof, or a request
 	sinceMs int64
-	untilMs int64 // by which it has to be proved again
+	untilMs int64 // when its proof ends
 	token   election.Token
 	life    context.Context       // ends with Acquire
-	warming []func(failed string) // who waits for its warm-up
+	warming []func(failed string) // callbacks that wait for its warm-up
 
-	described bool // the others were told its metadata
-	bytes     int  // that it has in a queue
+	described bool // its metadata was sent to the others
+	bytes     int  // its size in a queue
 }
 
-// inform lets the holder ask for what is new.
+// inform makes the holder renew, to learn of something new.
 func (one *claim) inform() {
 	select {
 	case one.news <- struct{}{}:
-	default: // it has been told already
+	default: // it was already informed
 	}
 }
 
@@ -93,14 +93,14 @@ type nominee struct {
 	failed string
 }
 
-// candidate is a waiter, here or at another member.
+// candidate is a waiter of any member.
 type candidate struct {
 	waiting
 	member algo.ID
 	seen   uint64
 }
 
-// step gives the machine an event and carries out what it says.
+// step gives the machine an event and carries out the effects.
 func (c *contest) step(event algo.Event) {
 	for _, effect := range c.machine.Step(c.b.nowMs(), event) {
 		switch e := effect.(type) {
@@ -115,9 +115,9 @@ func (c *contest) step(event algo.Event) {
 			c.sentMs, c.untilMs = e.SentMs, e.UntilMs
 			c.proven = release(c.proven)
 			if c.holder != nil {
-				// It counts its time from the youngest proof, not from the one
-				// before its last renewal: on a busy machine each millisecond
-				// of it is space.
+				// Let the holder renew now, so that its deadline counts from the latest
+				// proof and not from the one before its last renewal: on a busy machine
+				// every millisecond of reserve helps.
 				c.holder.inform()
 			}
 		case algo.Lost:
@@ -132,13 +132,14 @@ func (c *contest) step(event algo.Event) {
 	c.b.alarms.set(c, wakeMs, ok)
 }
 
-// touch has the contest looked at before the loop rests.
+// touch marks the election as used, and has the contest updated before the loop waits
+// again.
 func (c *contest) touch() {
 	c.use()
 	c.look()
 }
 
-// look is touch where it is not the election that has changed.
+// look has the contest updated although the election itself has not changed.
 func (c *contest) look() {
 	if !c.touched {
 		c.touched = true
@@ -163,8 +164,8 @@ func (c *contest) drop(reason string) {
 	c.touch()
 }
 
-// lapse ends the leadership of a holder that has not asked for a proof for as long as its
-// last one lasts: its function hangs, and its Elector has given it up.
+// lapse ends the leadership of a holder that did not renew before its last proof ended: its
+// function hangs, and its Elector no longer renews.
 func (c *contest) lapse() {
 	if h := c.holder; h != nil && c.b.nowMs() >= h.untilMs {
 		close(h.lost)
@@ -172,7 +173,7 @@ func (c *contest) lapse() {
 	}
 }
 
-// updateCandidacy lets the machine know whether there are candidates here.
+// updateCandidacy tells the machine whether this member has candidates.
 func (c *contest) updateCandidacy() {
 	if !c.b.head.Founded {
 		return
@@ -192,14 +193,14 @@ func (c *contest) updateCandidacy() {
 	}
 }
 
-// outranked reports whether another member has a candidate of a higher priority
-// than all here.
+// outranked reports whether another member has a candidate of a higher priority than all of
+// ours.
 func (c *contest) outranked() bool {
 	all := c.candidates()
 	return len(all) > 0 && all[0].member != c.b.options.ID && all[0].Priority > c.best().Priority
 }
 
-// best is the candidate here that comes first.
+// best returns the first of this member's candidates.
 func (c *contest) best() *claim {
 	best := c.queue[0]
 	for _, one := range c.queue {
@@ -213,7 +214,7 @@ func (c *contest) best() *claim {
 	return best
 }
 
-// grant gives the leadership to the first candidate here.
+// grant gives the leadership to the first of this member's candidates.
 func (c *contest) grant() {
 	if !c.leads || c.holder != nil || len(c.queue) == 0 || c.unsaved() {
 		return
@@ -233,8 +234,8 @@ func (c *contest) grant() {
 	one.granted <- c.proof(one)
 }
 
-// proof is the grant of the holder as it can be proved now. It ends when the
-// machine lets others lead, whatever the margin that the Elector takes off.
+// proof returns the holder's grant as it is proved now. It ends when the machine lets
+// others lead; the Elector subtracts its own margin.
 func (c *contest) proof(one *claim) election.Grant {
 	sent, until := clock.FromMillis(c.sentMs), clock.FromMillis(c.untilMs)
 	if !c.b.algorithm.Exclusive {
@@ -256,7 +257,7 @@ func (c *contest) transfer(reason string) {
 	c.drop(reason)
 	switch {
 	case next == nil:
-		// At once: another claim that comes in the same batch needs a new term.
+		// Withdraw at once: another claim in the same batch needs a new term.
 		c.campaigns = false
 		c.step(algo.Withdraw{})
 	case next.member == c.b.options.ID:
@@ -270,9 +271,9 @@ func (c *contest) transfer(reason string) {
 	}
 }
 
-// abandon gives up all that this member has in the election, unless somebody has a
-// grant that was not released: its holder may still be at work, and nobody else leads
-// before its lease is over.
+// abandon gives up everything of this member in the election, unless there is a grant that
+// was not released: its holder may still be working, so nobody else may lead before its
+// lease is over.
 func (c *contest) abandon(reason string) {
 	if c.holder != nil {
 		return
@@ -282,7 +283,7 @@ func (c *contest) abandon(reason string) {
 	c.touch()
 }
 
-// next is the nominee if it is ready, or the first waiter.
+// next returns the nominee if it is ready, otherwise the first waiter.
 func (c *contest) next() *candidate {
 	all := c.candidates()
 	if n := c.nominee; n != nil && n.ready {
@@ -298,7 +299,7 @@ func (c *contest) next() *candidate {
 	return &all[0]
 }
 
-// candidates are all waiters as far as this member knows, the next one first.
+// candidates returns all waiters that this member knows, in order.
 func (c *contest) candidates() []candidate {
 	queues := make(map[algo.ID][]waiting, len(c.others)+1)
 	for _, one := range c.queue {
@@ -310,7 +311,7 @@ func (c *contest) candidates() []candidate {
 	return c.sorted(queues)
 }
 
-// sorted puts the queues of the members into one.
+// sorted merges the queues of the members.
 func (c *contest) sorted(queues map[algo.ID][]waiting) []candidate {
 	var all []candidate
 	for member, queue := range queues {
@@ -324,7 +325,7 @@ func (c *contest) sorted(queues map[algo.ID][]waiting) []candidate {
 	return all
 }
 
-// join adds a claim to the waiters, if the queue has space for it.
+// join adds a claim to the waiters if the queue has space for it.
 func (c *contest) join(one *claim) error {
 	if err := c.queueSpace(one); err != nil {
 		return err
@@ -336,7 +337,7 @@ func (c *contest) join(one *claim) error {
 	return nil
 }
 
-// notice remembers when a waiting claim was first seen.
+// notice records the order in which waiting claims are first seen.
 func (c *contest) notice(nonce string) {
 	if _, ok := c.seen[nonce]; !ok {
 		c.serial++
@@ -344,7 +345,7 @@ func (c *contest) notice(nonce string) {
 	}
 }
 
-// leave takes a claim out, wherever it is. The reason is that of its leadership.
+// leave removes a claim, whether it leads or waits. reason is that of its leadership.
 func (c *contest) leave(nonce, reason string) {
 	if c.holder != nil && c.holder.Nonce == nonce {
 		c.transfer(reason)
@@ -358,7 +359,8 @@ func (c *contest) leave(nonce, reason string) {
 	}
 }
 
-// receive takes what another member says, nil for nothing any more.
+// receive takes what another member says about the election; nil after its connection has
+// ended.
 func (c *contest) receive(from algo.ID, s *said) {
 	if s == nil {
 		old := c.others[from]
@@ -383,7 +385,7 @@ func (c *contest) receive(from algo.ID, s *said) {
 	c.touch()
 }
 
-// tell tells the others what has changed here, and those who watch.
+// tell sends this member's changes to the others, and informs the observers.
 func (c *contest) tell() {
 	c.own.Leader, c.own.Nonce, c.own.Token, c.own.SinceMs, c.own.metadata = "", "", 0, 0, ""
 	if h := c.holder; h != nil {
@@ -411,7 +413,7 @@ func (c *contest) tell() {
 	c.changed = release(c.changed)
 }
 
-// ownLine puts the candidates here into what is said.
+// ownLine puts this member's queue into what it says.
 func (c *contest) ownLine() {
 	var queue []waiting
 	for _, one := range c.queue {
@@ -426,7 +428,7 @@ func (c *contest) ownLine() {
 	}
 }
 
-// tellNew tells a member that has just connected.
+// tellNew sends everything to a member that has just connected.
 func (c *contest) tellNew(l *link) {
 	if c.ownSaw != "{}" {
 		c.tellMetadataTo(l)
@@ -434,8 +436,7 @@ func (c *contest) tellNew(l *link) {
 	}
 }
 
-// forget drops from memory the claims that wait no more, here or elsewhere, once they are
-// more than those that do.
+// forget removes claims that no longer wait from seen, once they outnumber those that do.
 func (c *contest) forget() {
 	waiting := len(c.queue)
 	for _, other := range c.others {
@@ -452,13 +453,13 @@ func (c *contest) forget() {
 	c.seen = kept
 }
 
-// wake releases all who wait for anything here.
+// wake wakes everything that waits for this contest.
 func (c *contest) wake() {
 	c.changed = release(c.changed)
 	c.proven = release(c.proven)
 }
 
-// release closes a channel that somebody may wait on.
+// release closes a channel if somebody waits for it.
 func release(ch chan struct{}) chan struct{} {
 	if ch != nil {
 		close(ch)

@@ -11,21 +11,21 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// disk is what the loop knows of the state file. Another goroutine writes it,
-// so that a slow disk keeps no heartbeat of elections in which nothing changes. What
+// disk is what the loop knows about the state file. Another goroutine writes the file, so a
+// slow disk does not delay heartbeats of elections in which nothing changes. Whatever
 // depends on a change is held back until its version is on disk (peers-P1).
 type disk struct {
-	work    chan order // of 1; the loop gives an order when the last one is done
+	work    chan order // capacity 1; the loop sends an order when the previous one is done
 	busy    bool
-	change  *state // what has changed since the version that was given last; nil for nothing
-	given   uint64 // number of the version that was given last
-	saved   uint64 // and of the one that is on disk
+	change  *state // changes since the last order; nil for none
+	given   uint64 // version of the last order
+	saved   uint64 // version that is on disk
 	waiting []*contest
-	known   []chan struct{} // closed when what is now in the state is on disk
-	knownAt []uint64        // by which version each
+	known   []chan struct{} // closed when the version in knownAt is on disk
+	knownAt []uint64        // for each channel in known, its version
 }
 
-// order is a version to be written, by what is new in it.
+// order asks for a version to be written; it contains what has changed.
 type order struct {
 	version uint64
 	change  *state
@@ -40,8 +40,7 @@ type held struct {
 // heldMax bounds the messages of an election that wait for the disk.
 const heldMax = 256
 
-// next returns the change that will be written next, to be added to, and the
-// version that will hold it.
+// next returns the change that will be written next, to be extended, and its version.
 func (d *disk) next() (*state, uint64) {
 	if d.change == nil {
 		d.change = new(state).complete()
@@ -49,11 +48,11 @@ func (d *disk) next() (*state, uint64) {
 	return d.change, d.given + 1
 }
 
-// spaceEvery is how often a member whose disk is full looks for space.
+// spaceEvery is how often a member whose disk is full checks for space.
 const spaceEvery = time.Second
 
-// writeState carries out orders until there are no more. While the disk has no space
-// nothing leaves that waits for it, as on a disk that hangs: grants that there are go on.
+// writeState carries out orders until the channel is closed. A full disk is treated like
+// one that hangs: what depends on the write waits, but existing grants continue.
 func (b *Backend) writeState() {
 	for one := range b.disk.work {
 		err := b.store.save(one.change)
@@ -68,7 +67,7 @@ func (b *Backend) writeState() {
 	}
 }
 
-// giveState orders what has changed to be written, if the disk has nothing to do.
+// giveState orders the changes to be written if the disk is idle.
 func (b *Backend) giveState() {
 	if b.disk.change == nil || b.disk.busy || b.err != nil {
 		return
@@ -79,7 +78,7 @@ func (b *Backend) giveState() {
 	b.disk.work <- one
 }
 
-// onSaved lets out what has waited for this version.
+// onSaved releases what has waited for this version.
 func (b *Backend) onSaved(version uint64, err error) {
 	b.disk.busy = false
 	if err != nil {
@@ -100,14 +99,14 @@ func (b *Backend) onSaved(version uint64, err error) {
 	}
 }
 
-// failDisk ends the member: nothing that waits for the disk ever leaves.
+// failDisk ends the member; what waits for the disk is never sent.
 func (b *Backend) failDisk(err error) {
 	b.err = election.Permanent(fmt.Errorf("peers: write the state of this member to %s: %w; "+
 		"it takes no further part (%w)", b.store.dir, err, election.ErrClosed))
 }
 
-// afterSave alters the head of the state, and returns a channel that is closed when
-// that is on disk.
+// afterSave changes the head of the state, and returns a channel that is closed when the
+// change is on disk.
 func (b *Backend) afterSave(edit func(head *state)) <-chan struct{} {
 	ch := make(chan struct{})
 	b.disk.known = append(b.disk.known, ch)
@@ -115,7 +114,7 @@ func (b *Backend) afterSave(edit func(head *state)) <-chan struct{} {
 	return ch
 }
 
-// alter changes the head of the state, and returns the version that holds the change.
+// alter changes the head of the state, and returns the version that contains the change.
 func (b *Backend) alter(edit func(head *state)) uint64 {
 	change, version := b.disk.next()
 	edit(change)
@@ -123,7 +122,7 @@ func (b *Backend) alter(edit func(head *state)) uint64 {
 	return version
 }
 
-// persist takes over a state, and holds back what the contest says from here on.
+// persist stores a new state, and holds back what the contest sends from now on.
 func (c *contest) persist(s algo.State) {
 	if !c.unsaved() {
 		c.b.disk.waiting = append(c.b.disk.waiting, c)
@@ -135,13 +134,13 @@ func (c *contest) persist(s algo.State) {
 	c.use()
 }
 
-// unsaved reports whether the newest state of the contest is not on disk yet.
+// unsaved reports whether the contest's state is not on disk yet.
 func (c *contest) unsaved() bool { return c.version > c.b.disk.saved }
 
-// send gives a message to its link, when the disk allows.
+// send passes a message to its link, at once or when the state is on disk.
 func (c *contest) send(to algo.ID, message algo.Message) {
 	if c.unsaved() {
-		if len(c.back) < heldMax { // more are lost, as messages may be
+		if len(c.back) < heldMax { // others are dropped, as messages may be
 			c.back = append(c.back, held{to, message})
 		}
 		return

@@ -1,9 +1,8 @@
-// Package peers elects among processes, with no store: they connect to each
-// other over TCP and elect with one of the algorithms of package algo, by
-// default that of Raft.
+// Package peers elects a leader among processes without a store: they connect to each other over
+// TCP and elect with one of the algorithms of package algo, by default Raft's.
 //
-// New takes the list of members, which is the same for all and includes this process, and returns
-// a Backend. Every member votes in every election; only one that has a candidate can lead. Two
+// New takes the list of members, which is the same for all and includes this process, and returns a
+// Backend. Every member votes in every election; only a member that has a candidate can lead. Two
 // members tolerate no failure, three tolerate one, five tolerate two.
 //
 //	peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/billing
@@ -55,7 +54,7 @@
 //	          for nobody in elections in which it has voted. So a leader that still has the longer
 //	          lease has lost it before others elect.
 //
-// What that comes to:
+// What this means in practice:
 //
 //	members  lost directories   what happens
 //	3        1                  comes back when both others are there; meanwhile the
@@ -70,35 +69,35 @@
 //	any      0, and one is away a new group waits for it: nobody can tell it from one that
 //	                            led before the others lost their directories
 //
-// If members are refused, or wait for a machine that is gone for good, an operator has to act:
-// end all members, give each a new directory, name the members that are left, and set After to a
-// token higher than all that were seen. Observe says so, and which member is missing. A directory
-// that is restored from a copy is as bad as a lost one, but nothing shows it: never restore one.
+// If members are refused, or wait for a machine that is gone for good, an operator has to act: end
+// all members, give each a new directory, name the members that are left, and set After to a token
+// higher than any that was seen. Observe reports this, and which member is missing. A directory
+// that is restored from a copy is as bad as a lost one, but nothing reveals it: never restore one.
 //
-// The members are fixed: their ids cannot be changed while there is state in the directory. Their
-// addresses may change with each start. To change members, end all of them and found a new group:
-// use new directories, and set Options.After to a token higher than all that were seen, so that
-// tokens keep growing. Members of the two groups refuse each other.
+// The set of members is fixed: their ids cannot be changed while there is state in the directory.
+// Their addresses may change with each start. To change the members, end all of them and found a
+// new group: use new directories, and set Options.After to a token higher than any that was seen,
+// so that tokens keep growing. Members of the two groups refuse each other.
 //
-// The state of all elections is one file, about 100 bytes for each that is known by name. A
-// change is appended and synced; when the changes take more than the state itself, a new file
-// replaces the old one. 100,000 elections may be held at a time, and any number one after the
-// other.
+// The state of all elections is one file, with about 100 bytes for each election that is known by
+// name. Changes are appended and synced; when they take more space than the state itself, a new
+// file replaces the old one. Up to 100,000 elections may be held at a time, and any number one
+// after the other.
 //
-// With Algorithm "bully", "ring" or "lowest" two may lead under a partition, and for a moment at
-// every change: Traits.Exclusive is false, tokens grow on one member but fence nothing, and
-// Grants say nothing about others.
+// With Algorithm "bully", "ring" or "lowest", two members may lead under a partition, and for a
+// moment at every change: Traits.Exclusive is false, tokens grow on one member but fence nothing,
+// and Grants say nothing about others.
 //
-// Without Options.TLS everybody who can reach the port can vote under the id of any member, and
-// can claim as that member that this one's directory was replaced; Observe then says so until the
-// real member connects again. With it, members prove who they are: the certificate of each must
-// be valid for its id.
+// Without Options.TLS, anybody who can reach the port can vote under the id of any member, and can
+// claim, as that member, that this member's directory was replaced; Observe then says so until the
+// real member connects again. With TLS, members prove who they are: the certificate of each must be
+// valid for its id.
 //
-// The queue of candidates consists of what the members tell each other, with the candidates'
-// metadata, which goes to each member once and not with heartbeats. The successor is the
-// candidate with the highest priority, and among equals the one that was seen first. In one
-// election, a member may have 1 MiB of waiting candidates as JSON: about 15,000 with short ids,
-// or 800 with the longest. One more is refused with election.ErrNoSpace, and an Elector tries
-// again. History is kept in memory, as far as this member has seen it since its start, and while
-// it knows the election by name.
+// The queue of candidates consists of what the members tell each other. Candidates' metadata goes
+// to each member once, not with heartbeats. The successor is the candidate with the highest
+// priority, and among equals the one that was seen first. In one election, a member may have 1 MiB
+// of waiting candidates as JSON: about 15,000 with short ids, or 800 with the longest. Any further
+// candidate is refused with election.ErrNoSpace, and its Elector tries again. The history is kept
+// in memory, as far as this member has seen it since its start, and for as long as it knows the
+// election by name.
 package peers

@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// Cut ends all connections of this member and lets no new one come to be.
+// Cut ends all connections of this member and prevents new ones.
 func (b *Backend) Cut() {
 	b.cut.Store(true)
 	b.post(func() {
@@ -25,49 +25,50 @@ func (b *Backend) Cut() {
 	})
 }
 
-// Heal lets connections come to be again.
+// Heal permits connections again.
 func (b *Backend) Heal() { b.cut.Store(false) }
 
-// Links is how many connections there are.
+// Links returns the number of connections.
 func (b *Backend) Links() (n int) {
 	_ = b.call(b.life, func() { n = len(b.links) })
 	return n
 }
 
-// TakesPart reports whether this member votes: it has a memory, or has made one.
+// TakesPart reports whether this member votes: it has a memory, or has been given one.
 func (b *Backend) TakesPart() (yes bool) {
 	_ = b.call(b.life, func() { yes = b.entry == nil && b.head.Founded })
 	return yes
 }
 
-// Freeze lets this member do nothing until it is thawed.
+// Freeze makes this member do nothing until it is thawed.
 func (b *Backend) Freeze(thawed <-chan struct{}) { b.post(func() { <-thawed }) }
 
-// StateFile is where this member keeps its votes.
+// StateFile returns the name of the file in which this member keeps its votes.
 func (b *Backend) StateFile() string { return b.store.dir + "/" + stateName }
 
-// NewOn starts a member on another disk than this machine's.
+// NewOn starts a member on a disk other than this machine's.
 func NewOn(options Options, disk vfs.FS) (*Backend, error) { return start(options, thisMachine(disk)) }
 
-// NewIn starts a member in a bubble: on a disk, by a clock, and on a network of it.
+// NewIn starts a member in a bubble, with the bubble's disk, clock and network.
 func NewIn(options Options, disk vfs.FS, its clock.Clock, dial func(context.Context, string, string) (net.Conn, error)) (*Backend, error) {
 	return start(options, world{disk, its, dial})
 }
 
-// FitWaiting is how many such claims may wait.
+// FitWaiting returns how many claims like c may wait.
 func FitWaiting(c election.Claim) int { return waitingBytesMax / waitingBytes(c) }
 
-// Floor is the term up to which this member votes in no election that is new to it.
+// Floor returns the term up to which this member does not vote in an election that
+// is new to it.
 func (b *Backend) Floor() (floor uint64) {
 	_ = b.call(b.life, func() { floor = b.head.Floor })
 	return floor
 }
 
-// Found makes the directories of a group all of whose members have met: one of each,
-// below dir, named after the member.
+// Found makes the directories of a group whose members have all met: one for each
+// member, below dir, named after it.
 func Found(dir string, members []Member) error { return FoundWithout(dir, members, "") }
 
-// FoundWithout makes such directories, but that one member has not taken part yet.
+// FoundWithout does the same, except that one member has not taken part yet.
 func FoundWithout(dir string, members []Member, slow algo.ID) error {
 	states := make(map[algo.ID]*state)
 	ids := Options{Members: members}.ids()
@@ -99,13 +100,13 @@ func FoundWithout(dir string, members []Member, slow algo.ID) error {
 	return nil
 }
 
-// Seen is how many waiting claims this member remembers in an election.
+// Seen returns how many waiting claims this member remembers in an election.
 func (b *Backend) Seen(name string) (n int) {
 	_ = b.call(b.life, func() { n = len(b.contest(name).seen) })
 	return n
 }
 
-// Fill holds as many elections as are allowed, with stand-ins that are not used.
+// Fill fills the table of elections with stand-ins that are not used.
 func (b *Backend) Fill() {
 	_ = b.call(b.life, func() {
 		machine := b.contest("in use").machine
@@ -117,7 +118,7 @@ func (b *Backend) Fill() {
 
 const standIn = "stand-in/"
 
-// Empty lets the elections of Fill go.
+// Empty removes the stand-ins of Fill.
 func (b *Backend) Empty() {
 	_ = b.call(b.life, func() {
 		for name := range b.contests {

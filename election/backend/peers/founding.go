@@ -9,12 +9,13 @@ import (
 	"github.com/conclave-project/conclave/algo/raft"
 )
 
-// A member without memory, new or with a new directory in the place of one that was
-// lost, cannot know which of the two it is. It takes part when all others have met it,
-// and so refuse every other directory of its id, and have told it how far elections
-// have come (peers-P7, raft.Newcomer).
+// A member without memory is new, or has a new directory in place of a lost one; it cannot
+// know which. It takes part when all others have met it, so that they refuse every other
+// directory of its id, and have told it the highest term of the elections (peers-P7,
+// raft.Newcomer).
 
-// newcomer returns the way in for a member without memory, nil for one that needs none.
+// newcomer returns the state of a member without memory, nil for a member that already
+// takes part.
 func (b *Backend) newcomer() *raft.Newcomer {
 	if b.head.Founded {
 		return nil
@@ -28,7 +29,7 @@ func (b *Backend) newcomer() *raft.Newcomer {
 	return raft.NewNewcomer(2*b.leaseMs, others)
 }
 
-// meet notes that a member has let this one in.
+// meet records that a member has accepted this one.
 func (b *Backend) meet(id algo.ID) {
 	if b.lost == string(id) {
 		b.lost = ""
@@ -40,7 +41,7 @@ func (b *Backend) meet(id algo.ID) {
 	b.begin()
 }
 
-// tellFounders tells a member that it is one of those with which the group was founded.
+// tellFounders sends the founders to a member if it is one of them.
 func (b *Backend) tellFounders(l *link) {
 	if b.isFounder(l) {
 		l.ask(question{Answer: true, Founders: b.head.Founders})
@@ -51,14 +52,14 @@ func (b *Backend) tellFounders(l *link) {
 // directory of the member at the other end.
 func (b *Backend) isFounder(l *link) bool { return l.birth != "" && b.head.Founders[l.peer] == l.birth }
 
-// begin lets this member take part if it is known for one of the founders.
+// begin lets this member take part if another one remembers it as a founder.
 func (b *Backend) begin() {
 	if b.entry != nil && b.entry.Founder() {
 		b.takePart(0, b.founders)
 	}
 }
 
-// replaced notes that a member refuses this directory.
+// replaced records that a member refuses this directory.
 func (b *Backend) replaced(by algo.ID) {
 	if b.lost == "" {
 		b.lost = string(by)
@@ -66,14 +67,14 @@ func (b *Backend) replaced(by algo.ID) {
 	}
 }
 
-// part notes that the connection to a member has ended.
+// part records that the connection to a member has ended.
 func (b *Backend) part(id algo.ID) {
 	if b.entry != nil {
 		b.entry.Part(id)
 	}
 }
 
-// ask asks all others, when it is time to.
+// askOthers asks all other members when the newcomer's next question is due.
 func (b *Backend) askOthers() {
 	if b.entry == nil {
 		return
@@ -85,7 +86,7 @@ func (b *Backend) askOthers() {
 	}
 }
 
-// onQuestion answers a newcomer, or takes an answer.
+// onQuestion answers a newcomer's question, or handles an answer.
 func (b *Backend) onQuestion(l *link, q *question) {
 	switch {
 	case !q.Answer:
@@ -106,7 +107,7 @@ func (b *Backend) onQuestion(l *link, q *question) {
 	}
 }
 
-// highest is the highest term that this member knows of any election.
+// highest returns the highest term that this member knows, over all elections.
 func (b *Backend) highest() uint64 {
 	term := b.head.Floor
 	for _, c := range b.contests {
@@ -127,7 +128,7 @@ func (b *Backend) foundedNow(floor uint64) map[algo.ID]string {
 	return founders
 }
 
-// takePart begins to vote and to campaign, in all elections.
+// takePart begins to vote and to campaign in all elections.
 func (b *Backend) takePart(floor uint64, founders map[algo.ID]string) {
 	b.entry = nil
 	b.alter(func(head *state) {
@@ -144,14 +145,14 @@ func (b *Backend) takePart(floor uint64, founders map[algo.ID]string) {
 	}
 }
 
-// errReplaced is told to a member that comes with a directory of before.
+// errReplaced refuses a member that comes back with an older directory.
 var errReplaced = errors.New("has come back with another directory since this one was used: end the process that uses " +
 	"the older one")
 
-// errTwice is told to a newcomer whose predecessor is there.
+// errTwice refuses a newcomer while a member with its id is connected.
 var errTwice = errors.New("is connected with another directory: are there two processes with this id?")
 
-// founded is nil for a member that takes part, and else says what it waits for.
+// founded returns nil if this member takes part, and otherwise what it waits for.
 func (b *Backend) founded() error {
 	if b.lost != "" {
 		return fmt.Errorf("peers: %s says that this member %w", b.lost, errReplaced)

@@ -52,14 +52,14 @@ func (l *late) found(lease time.Duration) (a, b, c *peers.Backend) {
 
 func (l *late) start(id algo.ID, lease time.Duration) *peers.Backend {
 	o := peers.Options{ID: id, Members: l.members, Dir: filepath.Join(l.dir, string(id)), Lease: lease}
-	if listener := l.listeners[id]; listener != nil { // nil in an interface is no nil
+	if listener := l.listeners[id]; listener != nil { // nil in an interface is not nil
 		o.Listener = listener
 		delete(l.listeners, id)
 	}
 	return open(l.t, o)
 }
 
-// lose closes a member; its directory is lost.
+// lose closes a member and deletes its directory.
 func (l *late) lose(id algo.ID, b *peers.Backend) {
 	if err := b.Close(); err != nil {
 		l.t.Fatal(err)
@@ -69,7 +69,7 @@ func (l *late) lose(id algo.ID, b *peers.Backend) {
 	}
 }
 
-// says waits until a member says of itself what is wanted.
+// says waits until a member reports everything that is wanted about itself.
 func says(t *testing.T, b *peers.Backend, want ...string) {
 	t.Helper()
 	await(t, b, "x", func(_ election.View, err error) bool {
@@ -77,7 +77,7 @@ func says(t *testing.T, b *peers.Backend, want ...string) {
 	})
 }
 
-// nobody waits a while for an election that must not be.
+// nobody waits a while, and fails if an election that must not happen does.
 func nobody(t *testing.T, b *peers.Backend, name string, lease time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*lease)
@@ -99,10 +99,10 @@ func TestNewGroupElectsAtOnceWhenAllAreThere(t *testing.T) {
 	}
 }
 
-// While one is away nobody can tell a new group from an old one whose members have
-// forgotten it: so a group is founded when all are there.
+// While one member is away, nobody can tell a new group from an old one whose members
+// have forgotten it, so a group is founded only when all are there.
 func TestGroupIsFoundedWhenAllAreThere(t *testing.T) {
-	const lease, while = 20 * time.Second, 300 * time.Millisecond // a busy machine loses no lease
+	const lease, while = 20 * time.Second, 300 * time.Millisecond // no lease expires if it is busy
 	g := newLate(t)
 	g.down("b")
 	a, c := g.start("a", lease), g.start("c", lease)
@@ -114,9 +114,9 @@ func TestGroupIsFoundedWhenAllAreThere(t *testing.T) {
 	}
 }
 
-// c votes for a, and loses its directory. It comes back while b has not learned of a's
-// election, and a is partitioned: nobody who is there knows what c voted for, so it does
-// not vote, and there is no second leader with the same token.
+// c votes for a, and loses its directory. It comes back before b has learned of a's
+// election, and a is partitioned: no member that is there knows what c voted for, so c
+// does not vote, and there is no second leader with the same token.
 func TestMemberThatLostItsDirectoryWaitsForAll(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	g := newLate(t)
@@ -137,8 +137,8 @@ func TestMemberThatLostItsDirectoryWaitsForAll(t *testing.T) {
 	await(t, c, "x", whole)
 }
 
-// One that lost its directory comes back while another leads, who leads on; when the
-// third one has gone, it elects with the leader, and tokens grow.
+// A member that lost its directory comes back while another one leads, which leads on. When
+// the third member has gone, the first one elects together with the leader, and tokens grow.
 func TestMemberThatLostItsDirectoryComesBackWhenAllAreThere(t *testing.T) {
 	t.Parallel()
 	const lease = longer
@@ -176,8 +176,8 @@ func TestMemberThatLostItsDirectoryComesBackWhenAllAreThere(t *testing.T) {
 	}
 }
 
-// When most have lost their directories nobody knows what was voted: an operator has to
-// found the group again.
+// When most members have lost their directories, nobody knows how they voted: an
+// operator has to found the group again.
 func TestMostDirectoriesMustNotBeLost(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	g := newLate(t)
@@ -192,8 +192,8 @@ func TestMostDirectoriesMustNotBeLost(t *testing.T) {
 	nobody(t, a, "y", lease)
 }
 
-// A process with an empty directory takes the place of one whose machine is away, and
-// that one is refused when it is back; while it is there, the second is.
+// A process with an empty directory takes the place of a member whose machine is away, and
+// that member is refused when it is back; if it is still there, the newcomer is refused.
 func TestTwoProcessesWithOneIDDoNotBothVote(t *testing.T) {
 	const lease = 500 * time.Millisecond
 	g := newLate(t)
@@ -212,8 +212,8 @@ func TestTwoProcessesWithOneIDDoNotBothVote(t *testing.T) {
 	nobody(t, a, "x", lease)
 }
 
-// c has met both others, and a and b have founded the group and elected a before c had
-// all answers: it has lost nothing, and must not wait for an a that is gone by then.
+// c has met both others, but a and b founded the group and elected a before c had all
+// answers. c has lost nothing, and must not wait for a, which is gone by then.
 func TestFounderThatWasSlowDoesNotWaitForTheMissing(t *testing.T) {
 	const lease = 30 * time.Second
 	g := newLate(t)
@@ -234,9 +234,9 @@ func TestFounderThatWasSlowDoesNotWaitForTheMissing(t *testing.T) {
 	}
 }
 
-// a knows how the group was founded, and of no election: it is away while b and c elect.
-// They lose their directories both, and do not found the group again: a remembers other
-// ones.
+// a knows how the group was founded, but knows of no election, because it is away while
+// b and c elect. Then b and c both lose their directories. They do not found the group
+// again, because a remembers their old directories.
 func TestTwoThatLostTheirDirectoriesFoundNoGroup(t *testing.T) {
 	const lease = 300 * time.Millisecond
 	g := newLate(t)

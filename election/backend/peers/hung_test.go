@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// A grant that is not renewed ends also where two may lead (peers-P2): the member whose function
-// hangs is the one that the algorithm prefers, and lives on.
+// A grant that is not renewed also ends where two may lead (peers-P2): the member whose function
+// hangs is the one that the algorithm prefers, and it lives on.
 func TestFunctionThatHangsKeepsNoOtherAlgorithm(t *testing.T) {
 	t.Parallel()
 	for name, preferred := range map[string]int{"bully": 2, "ring": 2, "lowest": 0} {

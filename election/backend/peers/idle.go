@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// An election that is over is kept by name for a while, with its history. Elections
-// may come and go without end, one for each job: so of those that are idle a member
-// keeps the ones that were in use last, and of all others one term, the floor, which
-// is none of theirs less. An election whose name comes back begins after the floor
-// (raft-T7): whatever this member has voted for in it is below (peers-P8).
+// An election that is over is kept by name for a while, with its history. There may be any
+// number of elections over time, for instance one for each job. So of the idle elections a
+// member keeps only the most recently used ones. For all others it keeps one term, the
+// floor, which is not below any of theirs. An election whose name comes back begins after
+// the floor (raft-T7), so its terms are above any in which this member has voted
+// (peers-P8).
 
 // idleMax is how many idle elections are kept by name.
 const idleMax = 1024
 
-// use notes that somebody has to do with the election.
+// use records that the election is being used.
 func (c *contest) use() { c.usedMs = c.b.nowMs() }
 
-// idle reports whether nobody here or elsewhere has to do with the election as far as
-// this member knows, and nothing lasts that it has promised, or that its vote may have
-// begun: two leases after it came to its term, a leader of an earlier term has ended
-// (raft-T7).
+// idle reports whether nobody, here or elsewhere, uses the election as far as this member
+// knows, and nothing lasts that this member has promised or that its vote may have started:
+// two leases after it came to its term, a leader of an earlier term has ended (raft-T7).
 func (c *contest) idle(nowMs int64) bool {
 	s, b := c.machine.Status(), c.b
 	return s.Leader == "" && nowMs >= s.PromisedMs && (!c.stored || nowMs >= c.termMs+2*b.formerMs) && c.alarm < 0 && !c.campaigns &&
 		c.holder == nil && c.looking == 0 && !c.touched && !c.unsaved() && len(c.back) == 0 && len(c.candidates()) == 0
 }
 
-// sweep forgets the idle elections that are too many, now and then: so many more have
-// to come first that it costs each of them little.
+// sweep forgets surplus idle elections. It runs only after so many new elections that the
+// cost for each of them is small.
 func (b *Backend) sweep() {
 	nowMs := b.nowMs()
 	full := len(b.contests) >= electionsMax && nowMs >= b.sweptMs+b.leaseMs
@@ -53,8 +53,8 @@ func (b *Backend) sweep() {
 	}
 }
 
-// collapse forgets the election but for its term. A crash may take that back: the
-// floor and that the name is forgotten are one record.
+// collapse forgets the election except for its term. One record contains both the new floor
+// and the removal of the name, so a crash undoes both or neither.
 func (c *contest) collapse() {
 	if term := c.machine.Status().Term; c.stored {
 		c.b.alter(func(head *state) { head.Floor = max(head.Floor, term) })

@@ -18,7 +18,7 @@ import (
 
 var idleNames = flag.Int("names", 4000, "how many elections TestElectionsThatAreOverAreForgotten holds")
 
-// passing are three members on disks in memory that hold elections without end.
+// passing is three members on disks in memory that hold one election after the other.
 type passing struct {
 	t       *testing.T
 	disk    *vfs.Mem
@@ -60,7 +60,7 @@ func (p *passing) start(i int, l net.Listener) {
 	p.b[i] = b
 }
 
-// restart closes a member, or all of them, and starts them with what is on disk.
+// restart closes some members, or all of them, and starts them with what is on disk.
 func (p *passing) restart(which ...int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *passing) once(name string, i int) election.Token {
 	return grant.Token
 }
 
-// held is how much a member holds in memory and on disk.
+// held returns how much a member holds in memory and on disk.
 func (p *passing) held(i int) (contests, numbers int, bytes int64, floor uint64) {
 	b := p.b[i]
 	_ = b.call(b.life, func() {
@@ -108,16 +108,16 @@ func (p *passing) held(i int) (contests, numbers int, bytes int64, floor uint64)
 	return contests, numbers, info.Size, floor
 }
 
-// Elections come and go, one for each job, without end. What members hold is bounded,
-// in memory, on disk and for each connection; and the tokens of an election grow
-// though all have forgotten it, over restarts as well.
+// Elections come and go without end, for example one for each job. What members hold
+// is bounded in memory, on disk and for each connection; and the tokens of an
+// election grow although all members have forgotten it, also across restarts.
 func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 	keep, lanes := 64, 24
 	if *idleNames >= 50_000 {
 		keep = idleMax
 	}
 	p := newPassing(t, keep)
-	const again = 40 // elections that come back: the first of each lane, and at other members
+	const again = 40 // elections that come back: the first of each lane, on other members
 	first := make(map[string]election.Token)
 	for i := range again {
 		name := fmt.Sprintf("back/%d", i)
@@ -173,7 +173,7 @@ func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 	}
 }
 
-// An election that is observed is kept, and looking at many uses nothing up.
+// An election that is observed is kept, and observing many elections uses nothing up.
 func TestElectionsThatAreLookedAtAreKeptAndCostNothing(t *testing.T) {
 	p := newPassing(t, 16)
 	token := p.once("seen", 0)

@@ -18,8 +18,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// deafTo returns an address through which another one is reached. While deaf is
-// locked nothing comes back.
+// deafTo returns an address that leads to another one. While deaf is locked, nothing comes back.
 func deafTo(t *testing.T, addr string, deaf *sync.RWMutex) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -61,9 +60,9 @@ func (h hearing) Write(b []byte) (int, error) {
 	return h.Conn.Write(b)
 }
 
-// TestNobodyElseLeadsWithinALease that was granted, also by an Elector that takes
-// nothing off it: the clocks of this test have one rate. The leader, which does not
-// receive any more, steps down for the others, which do.
+// TestNobodyElseLeadsWithinALease that was granted, even for an Elector that deducts
+// nothing from it: the clocks of this test have one rate. The leader no longer receives
+// anything, and steps down in favour of members that do.
 func TestNobodyElseLeadsWithinALease(t *testing.T) {
 	var deaf sync.RWMutex
 	g := found(t, 3, func(o *peers.Options) {
@@ -105,7 +104,7 @@ func TestNobodyElseLeadsWithinALease(t *testing.T) {
 }
 
 // TestLeaseIsShortenedByStartingOneAfterTheOther (peers-P9): a still leads with the old
-// lease, and the others, which it does not let in any more, are a quorum.
+// lease, and the others, which it no longer lets in, are a quorum.
 func TestLeaseIsShortenedByStartingOneAfterTheOther(t *testing.T) {
 	const long, short = 5 * time.Second, time.Second
 	g := newLate(t)
@@ -127,7 +126,7 @@ func TestLeaseIsShortenedByStartingOneAfterTheOther(t *testing.T) {
 		t.Errorf("a has token %d for another %v, and b leads with token %d", first.Token, left, second.Token)
 	}
 
-	// The longer one is of the past now, and the next start need not wait for it.
+	// The longer lease is in the past now, and the next start need not wait for it.
 	for _, id := range []string{"b", "c"} {
 		awaittest.Until(t, "the state of "+id+" has the shorter one", func() bool {
 			text, err := os.ReadFile(filepath.Join(g.dir, id, "peers.json"))

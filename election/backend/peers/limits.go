@@ -9,11 +9,11 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// What the callers of this member bring has limits, so that each frame that it makes of
-// that is one which the others take: one that they refuse would end the connection, and
+// What the callers of this member pass in is limited, so that every frame made of it is one
+// that the other members accept. A frame that they refuse would end the connection, and
 // with it all elections, again and again (waitingBytesMax).
 
-// checkClaim refuses a claim that no candidate makes. Its error matches
+// checkClaim returns an error for a claim that no candidate makes. It matches
 // election.ErrInvalid.
 func checkClaim(c election.Claim) error {
 	if err := election.ValidateName(c.Election); err != nil {
@@ -26,13 +26,13 @@ func checkClaim(c election.Claim) error {
 	return checkTexts(text{"id", c.ID}, text{"nonce", c.Nonce})
 }
 
-// checkRequest refuses what is too long for an operator to ask. Its error matches
+// checkRequest returns an error for a request with a text that is too long. It matches
 // election.ErrInvalid.
 func checkRequest(r election.Request) error {
 	return checkTexts(text{"Transfer", r.Transfer}, text{"By", r.By}, text{"ID", r.ID})
 }
 
-// text is one that a caller brings, and what it is called.
+// text is a text from a caller, with its name for errors.
 type text struct{ name, value string }
 
 func checkTexts(all ...text) error {
@@ -45,7 +45,8 @@ func checkTexts(all ...text) error {
 	return nil
 }
 
-// checkMembers refuses members of whom no hello can tell: the others would not read it.
+// checkMembers refuses members that do not fit into a hello, because the others would not
+// read it.
 func checkMembers(ids []algo.ID) error {
 	encoded, err := json.Marshal(ids)
 	if err == nil && len(encoded) > membersBytesMax {
@@ -54,15 +55,15 @@ func checkMembers(ids []algo.ID) error {
 	return err
 }
 
-// waitingBytes is how many bytes of JSON a claim is in a queue, with the comma.
+// waitingBytes returns the size of a claim's JSON in a queue, including the comma.
 func waitingBytes(c election.Claim) int {
-	encoded, _ := json.Marshal((&claim{Claim: c}).waiting()) // it has nothing that cannot be encoded
+	encoded, _ := json.Marshal((&claim{Claim: c}).waiting()) // all its fields can be encoded
 	return len(encoded) + 1
 }
 
-// queueSpace refuses a claim that would make the queue here longer than a frame can take
-// along (waitingBytesMax). The queue has space again when a candidate has left it, to lead
-// or because it gave up. The error matches election.ErrNoSpace.
+// queueSpace refuses a claim that would make this member's queue too long for a frame
+// (waitingBytesMax). There is space again when a candidate has left the queue because it
+// leads or has given up. The error matches election.ErrNoSpace.
 func (c *contest) queueSpace(one *claim) error {
 	size := one.bytes
 	for _, other := range c.queue {
@@ -75,7 +76,8 @@ func (c *contest) queueSpace(one *claim) error {
 	return nil
 }
 
-// shortened is the text of an error as another member is told it, errorBytesMax at most.
+// shortened returns the text of an error as it is sent to another member: at most
+// errorBytesMax.
 func shortened(text string) string {
 	if len(text) <= errorBytesMax {
 		return text

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/peers"
 )
 
-// lostLinks counts the connections that end, as members log them.
+// lostLinks counts the connections that end, as members report them to their logs.
 func lostLinks(lost *atomic.Int64) func(*peers.Options) {
 	return func(o *peers.Options) {
 		o.Log = func(line string) {
@@ -24,8 +24,8 @@ func lostLinks(lost *atomic.Int64) func(*peers.Options) {
 	}
 }
 
-// More candidates of one member wait in an election than the others take in one frame:
-// those beyond that are refused, until there is space, and nothing else suffers.
+// One member has more waiting candidates in an election than the others take in one frame.
+// Those beyond the limit are refused until there is space, and nothing else suffers.
 func TestLineThatIsTooLongHoldsUpNoOtherElection(t *testing.T) {
 	const candidates = 4000 // of about 1,260 bytes each: more than 4 MiB
 	var lost atomic.Int64
@@ -47,7 +47,7 @@ func TestLineThatIsTooLongHoldsUpNoOtherElection(t *testing.T) {
 	ended := make(chan error, candidates)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	leave := make(chan struct{}) // closed when one of them is to leave
+	leave := make(chan struct{}) // closed when one candidate is to leave
 	for i := range candidates {
 		c := claim("x", id, 0)
 		go func() {
@@ -101,7 +101,7 @@ func TestLineThatIsTooLongHoldsUpNoOtherElection(t *testing.T) {
 	await(t, g[1], "x", func(v election.View, _ error) bool { return v.Waits("there is space") })
 }
 
-// Texts that a caller brings are no longer than those of candidates.
+// Texts that a caller passes are no longer than those of candidates.
 func TestTextsOfCallersAreBounded(t *testing.T) {
 	var lost atomic.Int64
 	g := found(t, 3, func(o *peers.Options) {
@@ -146,8 +146,8 @@ func TestTextsOfCallersAreBounded(t *testing.T) {
 	}
 }
 
-// An observer that came while as many elections were held as are allowed sees the election
-// once there is space, and somebody leads it.
+// An observer that came when the table of elections was full sees its election once there
+// is space and somebody leads it.
 func TestObserverOfAFullMemberSeesTheElectionOnceThereIsSpace(t *testing.T) {
 	b := found(t, 1, nil)[0]
 	b.Fill()
@@ -159,7 +159,7 @@ func TestObserverOfAFullMemberSeesTheElectionOnceThereIsSpace(t *testing.T) {
 		for view, err := range b.Observe(ctx, "late") {
 			switch {
 			case err != nil:
-				close(refused) // once: it is the same error while there is no space
+				close(refused) // only once: the error stays the same while there is no space
 			case view.Leader == "leader":
 				return
 			}
@@ -174,7 +174,7 @@ func TestObserverOfAFullMemberSeesTheElectionOnceThereIsSpace(t *testing.T) {
 	}
 }
 
-// A member that has no candidates in an election forgets those of others that wait no more.
+// A member that has no candidates in an election forgets those of others that no longer wait.
 func TestMemberForgetsTheWaitersOfOthers(t *testing.T) {
 	g := found(t, 3, patient)
 	for _, b := range g {

@@ -17,29 +17,29 @@ import (
 	"github.com/conclave-project/conclave/internal/lobby"
 )
 
-// link is the connection to another member, for all elections.
+// link is the connection to another member; all elections share it.
 type link struct {
 	peer  algo.ID
-	birth string // of its directory
+	birth string // of the member's directory
 	conn  net.Conn
 	writer
-	queue  chan [][]byte // the frames of moments that wait to be written
-	behind atomic.Int64  // bytes in the queue; those of the moment that is being written do not count
-	ending atomic.Bool   // Close waits for it
+	queue  chan [][]byte // frames to be written, one element per flush
+	behind atomic.Int64  // bytes in the queue, without the element that is being written
+	ending atomic.Bool   // Close waits until the queue is written
 	closed chan struct{}
 	once   sync.Once
 }
 
-// queueMax and queueBytesMax bound the moments that wait for a member. Each has the
-// frames of what all elections had to say at that moment. One moment may have any
-// number: a member that has just connected is told all at once, and would be
-// disconnected each time if that counted.
+// queueMax and queueBytesMax bound what waits to be written to a member. One element of the
+// queue has the frames of all elections from one flush. A single element may be of any
+// size: a member that has just connected gets everything at once, and would otherwise be
+// disconnected each time.
 const (
 	queueMax      = 256
 	queueBytesMax = 64 << 20
 )
 
-// close ends the connection, for whatever reason.
+// close ends the connection, for any reason.
 func (l *link) close() {
 	l.once.Do(func() {
 		close(l.closed)
@@ -47,15 +47,14 @@ func (l *link) close() {
 	})
 }
 
-// note gathers a note.
+// note adds a note to what the next flush sends.
 func (l *link) note(name string, n note) {
 	if text, err := json.Marshal(n); err == nil {
 		l.json(itemNote, name, text)
 	}
 }
 
-// flush hands what was gathered to the connection, and cuts a member off that
-// does not read (peers-P6).
+// flush queues what was collected, and disconnects a member that does not read (peers-P6).
 func (l *link) flush() {
 	frames := l.frames()
 	if len(frames) == 0 {
@@ -73,7 +72,7 @@ func (l *link) flush() {
 	}
 }
 
-// bytesOf is how many bytes the frames have together.
+// bytesOf returns the total size of the frames.
 func bytesOf(frames [][]byte) (size int64) {
 	for _, frame := range frames {
 		size += int64(len(frame))
@@ -84,7 +83,7 @@ func bytesOf(frames [][]byte) (size int64) {
 // drainMax is how long Close waits for a member to read what is queued.
 const drainMax = 500 * time.Millisecond
 
-// finish lets what waits go out and ends the connection.
+// finish lets the queue be written and then ends the connection.
 func (l *link) finish() {
 	l.ending.Store(true)
 	_ = l.conn.SetWriteDeadline(time.Now().Add(drainMax))
@@ -95,7 +94,7 @@ func (l *link) finish() {
 	}
 }
 
-// write writes frames, and heartbeats between them, until the link ends.
+// write writes the queued frames, with heartbeats in between, until the link ends.
 func (l *link) write(pause time.Duration) {
 	defer l.close()
 	idle := time.NewTicker(pause)
@@ -125,7 +124,7 @@ func (l *link) write(pause time.Duration) {
 	}
 }
 
-// read hands frames to the loop until the link ends, and returns why.
+// read passes frames to the loop until the link ends, and returns why it ended.
 func (b *Backend) read(l *link, r *bufio.Reader) error {
 	var d decoder
 	for {
@@ -144,11 +143,11 @@ func (b *Backend) read(l *link, r *bufio.Reader) error {
 	}
 }
 
-// pause is after how much silence a heartbeat is due.
+// pause is the silence after which a heartbeat is due.
 func (b *Backend) pause() time.Duration { return max(b.options.Lease/2, 100*time.Millisecond) }
 
-// serve runs a connection until it ends. It calls greeted when it is known who
-// is at the other end, or that nobody is.
+// serve runs a connection until it ends. It calls greeted when it knows which member is at
+// the other end, or that no member is.
 func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 	raw := conn
 	stop := context.AfterFunc(b.life, func() { _ = raw.SetReadDeadline(time.Now()) })
@@ -173,7 +172,7 @@ func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 	}()
 	err = b.read(l, r)
 	if b.life.Err() != nil {
-		<-written // let what is queued go out
+		<-written // let the queue be written
 	}
 	l.close()
 	<-written
@@ -181,7 +180,7 @@ func (b *Backend) serve(conn net.Conn, dialed algo.ID, greeted func()) error {
 	return err
 }
 
-// introduce secures a connection and finds out who is at the other end.
+// introduce secures a connection and finds out which member is at the other end.
 func (b *Backend) introduce(conn net.Conn, dialed algo.ID) (net.Conn, *bufio.Reader, hello, error) {
 	conn, err := b.secure(conn, dialed)
 	if err != nil {
@@ -192,8 +191,8 @@ func (b *Backend) introduce(conn net.Conn, dialed algo.ID) (net.Conn, *bufio.Rea
 	return conn, r, peer, err
 }
 
-// secure puts TLS around the connection. A member that dials wants a
-// certificate for the id it dials.
+// secure puts TLS around the connection. A member that dials requires a certificate for the
+// id that it dials.
 func (b *Backend) secure(conn net.Conn, dialed algo.ID) (net.Conn, error) {
 	if b.options.TLS == nil {
 		return conn, nil
@@ -209,7 +208,7 @@ func (b *Backend) secure(conn net.Conn, dialed algo.ID) (net.Conn, error) {
 	return secured, secured.HandshakeContext(b.life)
 }
 
-// greet exchanges hellos and verdicts. It returns the other one's hello.
+// greet exchanges hellos and verdicts. It returns the hello of the other side.
 func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, error) {
 	if dialed != "" {
 		if err := b.introduceTo(dialed, conn, false); err != nil {
@@ -250,15 +249,15 @@ func (b *Backend) greet(conn net.Conn, r *bufio.Reader, dialed algo.ID) (hello, 
 	return theirs, refused
 }
 
-// identified reports whether somebody is the member that it says it is, as far as this one
-// can find out, by what judge said of it: of all that is refused, only a directory is
-// judged after the settings and the certificate were right.
+// identified reports whether the other side is the member that it claims to be, as far as
+// this can be found out from the error of judge: judge checks the directory last, after the
+// settings and the certificate.
 func identified(refused error) bool {
 	return refused == nil || errors.Is(refused, errReplaced) || errors.Is(refused, errTwice)
 }
 
-// helloBytesMax bounds what is read of somebody who is not known yet. Of that the ids of
-// all members may have membersBytesMax; two ids, numbers and names are the rest.
+// helloBytesMax bounds what is read from an unidentified sender. The ids of all members may
+// take membersBytesMax of it; the rest is for two ids, numbers and names.
 const (
 	helloBytesMax   = 128 << 10
 	membersBytesMax = helloBytesMax - 8<<10
@@ -275,7 +274,7 @@ func readJSON(r *bufio.Reader, value any) error {
 	return nil
 }
 
-// hello introduces this member as it is now.
+// hello returns the introduction of this member as it is now.
 func (b *Backend) hello(to algo.ID) (h hello, err error) {
 	err = b.call(b.life, func() {
 		h = hello{Protocol: protocol, From: b.options.ID, To: to, Members: b.options.ids(), Algorithm: b.algorithm.Name,
@@ -294,8 +293,8 @@ func (b *Backend) introduceTo(to algo.ID, conn net.Conn, knock bool) error {
 	return writeJSON(conn, h)
 }
 
-// judge says why the other one is not let in, nil if it is. Its directory comes last:
-// see identified.
+// judge returns why the other side is refused, nil if it is accepted. It checks the
+// directory last; see identified.
 func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 	switch {
 	case h.Protocol != protocol:
@@ -336,9 +335,9 @@ func (b *Backend) judge(conn net.Conn, h hello, dialed algo.ID) error {
 	}
 }
 
-// recognize refuses a directory in whose place another one was met (peers-P3), and takes a
-// new one for it only from a member that has no memory and is not there otherwise. The
-// channel is closed when that is on disk, before anything else goes to the member.
+// recognize refuses a directory that another one has replaced (peers-P3). It accepts a new
+// directory only from a member that has no memory and is not already connected. The channel
+// is closed when this is on disk; nothing else is sent to the member before that.
 func (b *Backend) recognize(h hello) (<-chan struct{}, error) {
 	known, met := b.head.Births[h.From]
 	switch another := met && known != h.Birth; {
@@ -354,10 +353,10 @@ func (b *Backend) recognize(h hello) (<-chan struct{}, error) {
 	return b.afterSave(func(head *state) { head.Births[h.From] = h.Birth }), nil
 }
 
-// attach takes a link into use, in the place of an older one.
+// attach puts a link into use, in place of an older one.
 func (b *Backend) attach(l *link) {
 	if b.algorithm.Exclusive && b.head.Births[l.peer] != l.birth {
-		l.close() // another directory came since it was let in
+		l.close() // another directory has come since it was accepted
 		return
 	}
 	if old := b.links[l.peer]; old != nil {
@@ -370,11 +369,11 @@ func (b *Backend) attach(l *link) {
 	b.say("connected to %s", l.peer)
 	for _, c := range b.contests {
 		c.tellNew(l)
-		c.look() // some may wait for a quorum
+		c.look() // Acquire or Observe may wait for a quorum
 	}
 }
 
-// try notes that a member is connected, or was found not to answer.
+// try records that a member is connected, or does not answer.
 func (b *Backend) try(id algo.ID) {
 	b.tried[id] = true
 	if len(b.tried) == len(b.options.Members)-1 {
@@ -382,8 +381,8 @@ func (b *Backend) try(id algo.ID) {
 	}
 }
 
-// join lets this member speak of its candidates. Before it has met all who can
-// be met, a leader that it has not met could step down and know nothing of them.
+// join lets this member announce its candidates. Otherwise a leader that it has not met yet
+// could step down without knowing them.
 func (b *Backend) join() {
 	if b.joined {
 		return
@@ -392,22 +391,22 @@ func (b *Backend) join() {
 	b.look()
 }
 
-// look has all contests looked at: what is said of this member has changed.
+// look updates all contests, because what this member says about itself has changed.
 func (b *Backend) look() {
 	for _, c := range b.contests {
 		c.look()
 	}
 }
 
-// missed notes why there is no connection to a member.
+// missed records why there is no connection to a member.
 func (b *Backend) missed(id algo.ID, err error) {
 	before := b.broken[id]
 	if b.broken[id] = err.Error(); b.entry != nil && before != b.broken[id] {
-		b.look() // what it waits for has changed
+		b.look() // the reason why this newcomer waits has changed
 	}
 }
 
-// detach forgets a link that has ended, and what its member said of candidates.
+// detach removes a link that has ended, and what its member has said about candidates.
 func (b *Backend) detach(l *link, err error) {
 	if b.links[l.peer] != l {
 		return
@@ -423,7 +422,7 @@ func (b *Backend) detach(l *link, err error) {
 	}
 }
 
-// accept takes the connections of others.
+// accept accepts the connections of other members.
 func (b *Backend) accept() {
 	var strangers lobby.Lobby
 	for {
@@ -432,7 +431,7 @@ func (b *Backend) accept() {
 			return
 		}
 		if err != nil {
-			b.sleep(50 * time.Millisecond) // out of files, for example
+			b.sleep(50 * time.Millisecond) // for instance, no file descriptors are left
 			continue
 		}
 		if b.cut.Load() {
@@ -451,8 +450,8 @@ func (b *Backend) accept() {
 	}
 }
 
-// keepLink connects to a member again and again. Of two members the one with
-// the lesser id dials; the other one knocks, so as not to wait for it.
+// keepLink keeps connecting to a member. Of two members, the one with the lower id dials;
+// the other one knocks, so that it need not wait for the next attempt.
 func (b *Backend) keepLink(m Member) {
 	pauseMax := min(max(b.options.Lease/4, 50*time.Millisecond), time.Second)
 	pauseMin := pauseMax / 8
@@ -467,7 +466,7 @@ func (b *Backend) keepLink(m Member) {
 				}
 			})
 		}
-		var again <-chan time.Time // a link that ends kicks
+		var again <-chan time.Time // the end of a link kicks
 		if linked {
 			pause = pauseMin
 		} else {
@@ -482,8 +481,8 @@ func (b *Backend) keepLink(m Member) {
 	}
 }
 
-// connect dials and serves the connection, or knocks if it is the other one's
-// turn to dial and it has not. It reports whether there is a link already.
+// connect dials and serves the connection, or knocks if the other member is the one that
+// dials. It reports whether a link already exists.
 func (b *Backend) connect(m Member) (linked bool, err error) {
 	if b.cut.Load() {
 		return false, errors.New("cut")
@@ -513,11 +512,11 @@ func (b *Backend) knock(conn net.Conn, id algo.ID) error {
 	return b.introduceTo(id, conn, true)
 }
 
-// kick lets the dialer of a member try at once.
+// kick makes keepLink try again at once.
 func (b *Backend) kick(id algo.ID) {
 	select {
 	case b.kicks[id] <- struct{}{}:
-	default: // no such member, or kicked already
+	default: // no such member, or already kicked
 	}
 }
 

@@ -7,21 +7,21 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// What candidates say of themselves goes to each member once, in a note for each
-// candidate, and not again with every change of what is said of the election: it may
-// be much, and there may be many. A note comes before what names its candidate, on the
-// same connection.
+// A candidate's metadata is sent to each member once, in a note of its own, and not with
+// every change of what is said about the election: it may be long, and there may be many
+// candidates. The note comes before the message that names the candidate, on the same
+// connection.
 
-// unnamedMax is of how many candidates the metadata of one member may be known that it
-// has not named yet.
+// unnamedMax bounds, for each member, the candidates whose metadata is known although the
+// member has not named them yet.
 const unnamedMax = 1024
 
-// waiting is the claim as one that waits.
+// waiting returns the claim as a waiter.
 func (one *claim) waiting() waiting {
 	return waiting{one.ID, one.Nonce, one.Priority, string(one.Metadata)}
 }
 
-// named returns the candidates here that the others are told of.
+// named returns this member's candidates that the others are told of.
 func (c *contest) named() []*claim {
 	var all []*claim
 	if c.b.joined {
@@ -33,7 +33,7 @@ func (c *contest) named() []*claim {
 	return slices.DeleteFunc(all, func(one *claim) bool { return len(one.Metadata) == 0 })
 }
 
-// tellMetadata tells the others what they were not told yet.
+// tellMetadata sends the metadata that was not sent yet to all others.
 func (c *contest) tellMetadata() {
 	for _, one := range c.named() {
 		if one.described {
@@ -46,7 +46,7 @@ func (c *contest) tellMetadata() {
 	}
 }
 
-// tellMetadataTo tells a member that has just connected.
+// tellMetadataTo sends all metadata to a member that has just connected.
 func (c *contest) tellMetadataTo(l *link) {
 	for _, one := range c.named() {
 		if one.described {
@@ -55,7 +55,7 @@ func (c *contest) tellMetadataTo(l *link) {
 	}
 }
 
-// onMetadata keeps what a note tells until its member says who it is about.
+// onMetadata keeps the metadata of a note until its member names the candidate.
 func (c *contest) onMetadata(from algo.ID, n *note) {
 	known := c.metadata[from]
 	if known == nil {
@@ -71,8 +71,8 @@ func (c *contest) onMetadata(from algo.ID, n *note) {
 	}
 }
 
-// describe adds the metadata to what a member says, and forgets that of candidates
-// which it does not name any more.
+// describe adds the metadata to what a member says, and removes that of candidates which
+// the member no longer names.
 func (c *contest) describe(from algo.ID, s *said) {
 	known := c.metadata[from]
 	if len(known) == 0 {

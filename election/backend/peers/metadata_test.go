@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/peers"
 )
 
-// bytesListener counts the bytes that are written on the connections it takes.
+// bytesListener counts the bytes that are written on the connections it accepts.
 type bytesListener struct {
 	net.Listener
 	bytes *atomic.Int64
@@ -45,14 +45,14 @@ func leadsWith(size int) func(election.View, error) bool {
 	}
 }
 
-// TestMetadataGoesToAMemberOnce: neither a heartbeat nor what else is said of the
-// election takes it along again.
+// TestMetadataGoesToAMemberOnce: neither heartbeats nor other messages about the
+// election carry it again.
 func TestMetadataGoesToAMemberOnce(t *testing.T) {
 	t.Parallel()
 	var written atomic.Int64
 	g := found(t, 3, func(o *peers.Options) {
 		patient(o)
-		if o.ID == "c" { // both others dial it
+		if o.ID == "c" { // both others dial c
 			o.Listener = bytesListener{o.Listener, &written}
 		}
 	})
@@ -60,7 +60,7 @@ func TestMetadataGoesToAMemberOnce(t *testing.T) {
 	await(t, g[0], "x", leadsWith(election.MetadataMax))
 	await(t, g[1], "x", leadsWith(election.MetadataMax))
 	before := written.Load()
-	for range 10 { // each changes what the leader's member says, twice
+	for range 10 { // each changes, twice, what the leader's member says
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		waits := claim("x", "small", 0)
 		ended := make(chan struct{})
@@ -83,10 +83,10 @@ func TestMetadataGoesToAMemberOnce(t *testing.T) {
 	await(t, g[1], "x", leadsWith(election.MetadataMax))
 }
 
-// TestMetadataIsToldToAMemberThatComesBack though nothing has changed meanwhile.
+// TestMetadataIsToldToAMemberThatComesBack although nothing has changed in the meantime.
 func TestMetadataIsToldToAMemberThatComesBack(t *testing.T) {
 	g := found(t, 3, patient)
-	acquire(t, g[2], claim("first", "c", 0)) // the group is founded: without that it would wait for all
+	acquire(t, g[2], claim("first", "c", 0)) // the group is founded: otherwise it would wait for all
 	g[0].Cut()
 	acquire(t, g[2], described("big", 100))
 	await(t, g[1], "x", leadsWith(100))
@@ -94,7 +94,7 @@ func TestMetadataIsToldToAMemberThatComesBack(t *testing.T) {
 	await(t, g[0], "x", leadsWith(100))
 }
 
-// TestEveryAlgorithmShowsMetadata, also those that may elect two.
+// TestEveryAlgorithmShowsMetadata, including those that may elect two.
 func TestEveryAlgorithmShowsMetadata(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range registry.All() {

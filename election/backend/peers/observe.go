@@ -21,7 +21,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 	return func(yield func(election.View, error) bool) {
 		var last election.View
 		var lastErr string
-		looks := false // only the loop asks
+		looks := false // only the loop reads it
 		defer b.post(func() {
 			if looks {
 				b.contest(name).looking--
@@ -34,7 +34,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 			var again <-chan time.Time
 			if err := b.call(ctx, func() {
 				if unseen = b.space(name); unseen != nil {
-					again = time.After(b.options.Lease) // nothing tells when an election has gone
+					again = time.After(b.options.Lease) // nothing reports that an election was forgotten
 					return
 				}
 				c := b.contest(name)
@@ -66,7 +66,7 @@ func (b *Backend) Observe(ctx context.Context, name string) iter.Seq2[election.V
 	}
 }
 
-// quorate reports whether this member is connected to a quorum.
+// quorate returns nil if this member is connected to a quorum.
 func (b *Backend) quorate() error {
 	if err := b.founded(); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (b *Backend) quorate() error {
 	return fmt.Errorf("peers: connected to %d of the %d other members: %v", len(b.links), members-1, b.broken)
 }
 
-// view is the election as this member sees it.
+// view returns the election as this member sees it.
 func (c *contest) view() election.View {
 	v := election.View{Election: c.name, Token: c.token}
 	s := c.leader()
@@ -91,8 +91,8 @@ func (c *contest) view() election.View {
 	return v
 }
 
-// show takes over the queues that the leader knows in their present form, or all
-// while nobody leads.
+// show updates the queues that observers see: those whose current version the leader knows,
+// or all queues if nobody leads.
 func (c *contest) show() {
 	s := c.leader()
 	queues := make(map[algo.ID][]waiting)
@@ -109,8 +109,8 @@ func (c *contest) show() {
 	c.shown = queues
 }
 
-// leader is what the member that leads says of it, nil while nobody leads or it
-// has not said so yet.
+// leader returns what the leading member has said about the election; nil while nobody
+// leads or the leader has not said anything yet.
 func (c *contest) leader() *said {
 	status := c.machine.Status()
 	var s *said
@@ -132,8 +132,8 @@ func (c *contest) leader() *said {
 // historyMax is how many leaderships are remembered.
 const historyMax = 2 * election.HistoryMin
 
-// remember puts a leadership into the history, or what is better known of it:
-// its end, or its end as its own member reports it.
+// remember adds a leadership to the history, or updates one that is there: with its end, or
+// with the end that its own member reports instead of an assumed one.
 func (c *contest) remember(one election.Tenure) {
 	if one.Token == 0 {
 		return
@@ -152,10 +152,10 @@ func (c *contest) remember(one election.Tenure) {
 	}
 }
 
-// expired is why a leadership ended of which nobody has said why.
+// expired is the reason if nobody has reported why a leadership ended.
 const expired = "expired"
 
-// close ends what the history says to last though it does not.
+// close ends leaderships that last according to the history but no longer hold.
 func (c *contest) close() {
 	s := c.leader()
 	for i := range c.history {
@@ -167,8 +167,8 @@ func (c *contest) close() {
 	}
 }
 
-// held reports whether a leadership is known to last: here, or at the leader that
-// is followed.
+// held reports whether a leadership is known to last: that of this member, or of the leader
+// it follows.
 func (c *contest) held(token election.Token) bool {
 	status := c.machine.Status()
 	return c.holder != nil && c.holder.token == token || status.Leader != "" && uint64(token) == status.Term
@@ -210,7 +210,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, 
 		return nil, err
 	}
 	defer b.forget(serial)
-	patience, end := context.WithTimeout(ctx, b.options.Lease) // members that are frozen are not waited for
+	patience, end := context.WithTimeout(ctx, b.options.Lease) // do not wait for frozen members
 	defer end()
 	for range questions {
 		select {
@@ -234,7 +234,7 @@ func (b *Backend) History(ctx context.Context, name string) ([]election.Tenure, 
 	return history, err
 }
 
-// ask puts a question in the loop, which others may answer under the serial.
+// ask calls put in the loop, with a serial under which other members can answer.
 func (b *Backend) ask(ctx context.Context, put func(serial string) error) (string, <-chan string, error) {
 	var random [8]byte
 	_, _ = rand.Read(random[:])
@@ -251,18 +251,18 @@ func (b *Backend) ask(ctx context.Context, put func(serial string) error) (strin
 
 func (b *Backend) forget(serial string) { b.post(func() { delete(b.asked, serial) }) }
 
-// learn takes over what another member remembers.
+// learn adds the history that another member remembers.
 func (c *contest) learn(history []election.Tenure) {
 	for _, one := range history {
 		c.remember(one)
 	}
 }
 
-// noLeader is the answer of a member that does not lead (any more).
+// noLeader is the answer of a member that does not lead, or no longer leads.
 const noLeader = "nobody leads here"
 
-// resigning is the answer of a leader that was asked to resign before. To a member of an
-// earlier version every answer with a text says that nobody leads.
+// resigning is the answer of a leader that was already asked to resign. To a member of an
+// earlier version, every answer with a text means that nobody leads.
 const resigning = "it was asked to resign before"
 
 // Ask tells the leader, wherever it is, what an operator wants. Each text of the request
@@ -279,7 +279,7 @@ func (b *Backend) Ask(ctx context.Context, name string, request election.Request
 	return nil
 }
 
-// errSilent is why nothing is known of a request that was sent.
+// errSilent is returned if it is not known what became of a request.
 var errSilent = errors.New("it has not answered, and leads no more or is not connected: it may have taken the request")
 
 func (b *Backend) askLeader(ctx context.Context, name string, request election.Request) error {
@@ -321,7 +321,7 @@ func (b *Backend) askLeader(ctx context.Context, name string, request election.R
 				continue
 			}
 			select {
-			case text := <-answer: // it came before the change
+			case text := <-answer: // the answer came before the change
 				return refusal(text)
 			default:
 				return fmt.Errorf("%s: %w", leader, errSilent)
@@ -334,8 +334,8 @@ func (b *Backend) askLeader(ctx context.Context, name string, request election.R
 	}
 }
 
-// stillAsked reports whether the member that was asked over a link may still answer, and
-// returns what tells of the next change.
+// stillAsked reports whether the member that was asked over a link can still answer. It
+// also returns a channel that is closed at the next change.
 func (b *Backend) stillAsked(name string, leader algo.ID, l *link) (changed <-chan struct{}, answers bool) {
 	c := b.contests[name]
 	if c == nil || b.links[leader] != l || c.machine.Status().Leader != leader {
@@ -344,7 +344,7 @@ func (b *Backend) stillAsked(name string, leader algo.ID, l *link) (changed <-ch
 	return wait(&c.changed), true
 }
 
-// refusal is the error that the text of an answer stands for.
+// refusal returns the error for the text of an answer.
 func refusal(text string) error {
 	switch text {
 	case "":
@@ -355,7 +355,7 @@ func refusal(text string) error {
 	return election.ErrNoLeader
 }
 
-// answer takes a request of another member, and returns the text of the answer.
+// answer handles a request of another member, and returns the text of the answer.
 func (c *contest) answer(request election.Request) string {
 	switch here, err := c.take(request); {
 	case !here:
@@ -366,8 +366,8 @@ func (c *contest) answer(request election.Request) string {
 	return ""
 }
 
-// take notes a request for the holder, unless another stands; false if it is for somebody
-// else.
+// take stores a request for the holder, unless a pending one must stay. It returns false if
+// the request is not for a leadership of this member.
 func (c *contest) take(request election.Request) (here bool, err error) {
 	if c.holder == nil || request.Token != 0 && request.Token != c.holder.token {
 		return false, nil

@@ -64,7 +64,7 @@ type Options struct {
 	Log func(text string)
 }
 
-// example is shown with every complaint about a URL.
+// example is part of every error about a URL.
 const example = "for example peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/billing, " +
 	"where the first is this process"
 
@@ -165,7 +165,7 @@ func loadTLS(cert, key, ca string) (*tls.Config, error) {
 		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS13}, nil
 }
 
-// withDefaults fills in and checks.
+// withDefaults fills in defaults and checks the options.
 func (o Options) withDefaults() (Options, error) {
 	if o.Lease == 0 {
 		o.Lease = LeaseDefault
@@ -208,7 +208,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// ids are those of all members, in order.
+// ids returns the ids of all members, in order.
 func (o Options) ids() []algo.ID {
 	ids := make([]algo.ID, len(o.Members))
 	for i, m := range o.Members {

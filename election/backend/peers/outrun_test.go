@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// A leader that learns of a higher term tells all at once that its promises are
-// void, while its holder, whose lease lasts, still works. (How such a term comes
-// about: algo/raft/outrun_test.go.)
+// A leader that learns of a higher term tells all members at once that its
+// promises are void, while its holder, whose lease lasts, still works. (How such
+// a term comes about: algo/raft/outrun_test.go.)
 func TestNobodyElseLeadsWhileAGrantLasts(t *testing.T) {
 	var members []Member
 	var listeners []net.Listener

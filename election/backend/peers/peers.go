@@ -24,23 +24,23 @@ import (
 // election.ErrPermanent: no candidate of the member tries again.
 var ErrClosed = election.Permanent(fmt.Errorf("peers: this member is closed (%w)", election.ErrClosed))
 
-// inboxMax bounds what waits for the loop: calls, and frames of members. A
-// caller with more waits, a connection too.
+// inboxMax bounds the calls and frames that wait for the loop. Further callers and
+// connections are blocked until there is space.
 const inboxMax = 1024
 
-// driftPercent is what the machines allow for clocks of different pace: the lease
-// of a grant is so much shorter. The Elector has its own margin on top.
+// driftPercent is what the machines allow for clocks that differ in rate: the lease of a
+// grant is shorter by that share. The Elector has its own margin in addition.
 const driftPercent = 5
 
-// Backend is one member: its part in all elections, on connections to all
-// other members. The loop owns everything but what is marked.
+// Backend is one member: its part in all elections, and its connections to all other
+// members. The loop owns all fields except those that are marked.
 type Backend struct {
 	options   Options
 	algorithm registry.Algorithm
 	clock     clock.Clock
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	leaseMs   int64
-	formerMs  int64 // the longest lease of which a promise of before the start may still last
+	formerMs  int64 // the longest lease of a promise from before the start that may still last
 	store     *store
 	listener  net.Listener
 
@@ -49,36 +49,36 @@ type Backend struct {
 	life  context.Context // ends with Close or when the loop fails
 	end   context.CancelFunc
 	done  chan struct{} // closed when the loop has ended
-	err   error         // why, before done is closed
-	// shutDown is closed when the connections have ended too, and the
-	// directory is free.
+	err   error         // why it has; set before done is closed
+	// shutDown is closed when the connections have also ended and the directory is
+	// unlocked.
 	shutDown chan struct{}
 	workers  sync.WaitGroup // of the connections
 	kicks    map[algo.ID]chan struct{}
 	cut      atomic.Bool // for tests: no connections
 
-	head     *state // without the elections
+	head     *state // the state without the elections
 	disk     disk
 	beganMs  int64
-	entry    *raft.Newcomer     // of a member without memory; nil once it takes part
-	founders map[algo.ID]string // of the group, when it was founded with this directory; nil: not known
-	lost     string             // who says that this directory was replaced; empty: nobody
-	joined   bool               // all members are connected, or were found not to answer
+	entry    *raft.Newcomer     // a member without memory; nil once it takes part
+	founders map[algo.ID]string // if the group was founded with this directory; nil if not known
+	lost     string             // the member that says that this directory was replaced; empty for none
+	joined   bool               // all members are connected or do not answer
 	tried    map[algo.ID]bool
 	links    map[algo.ID]*link
 	broken   map[algo.ID]string // why there is no link
 	contests map[string]*contest
-	idleMax  int // of them may be idle and are kept
-	sweepAt  int // contests, and look which are idle
+	idleMax  int // how many idle elections are kept
+	sweepAt  int // number of contests at which to look for idle ones
 	sweptMs  int64
-	serial   uint64 // numbers lines
+	serial   uint64 // numbers the versions of queues
 	alarms   alarms
-	touched  []*contest // looked at before the loop rests
+	touched  []*contest // to be updated before the loop waits
 	asked    map[string]chan string
 }
 
-// New starts the member. It returns when it listens and has read its state; the
-// connections come later.
+// New starts the member. It returns when it listens and has read its state; the connections
+// are made later.
 func New(options Options) (*Backend, error) {
 	b, err := start(options, thisMachine(osfs.New()))
 	if err != nil {
@@ -159,22 +159,22 @@ func start(options Options, on world) (*Backend, error) {
 			b.post(b.forgetLease)
 		})
 	}
-	go b.tellLog() // not waited for: Log may never return
+	go b.tellLog() // nothing waits for it: Log may never return
 	go b.loop()
 	return b, nil
 }
 
-// forgetLease notes that no promise lasts that this member gave with a longer lease,
-// before its start (peers-P9).
+// forgetLease records that no promise from before the start, with a longer lease, lasts any
+// more (peers-P9).
 func (b *Backend) forgetLease() {
 	b.alter(func(head *state) { head.LeaseMs = b.leaseMs })
 }
 
-// linesMax is how many lines for Log may wait.
+// linesMax is how many lines may wait for Log.
 const linesMax = 64
 
-// say has Log told something. What does not fit after lines that wait for a log
-// that is blocked is left out: nothing may hold up who leads.
+// say queues a line for Log. If Log blocks and the queue is full, the line is dropped: a
+// log must not delay elections.
 func (b *Backend) say(format string, args ...any) {
 	select {
 	case b.lines <- fmt.Sprintf(format, args...):
@@ -237,7 +237,7 @@ var unsafeGuarantees = election.Guarantees{
 
 func (b *Backend) nowMs() int64 { return b.clock.Now().Millis() }
 
-// post hands a function to the loop; false when the loop has ended.
+// post passes a function to the loop; it returns false if the loop has ended.
 func (b *Backend) post(f func()) bool {
 	select {
 	case b.inbox <- f:
@@ -247,7 +247,7 @@ func (b *Backend) post(f func()) bool {
 	}
 }
 
-// call runs a function in the loop and waits for it.
+// call runs a function in the loop and waits for its end.
 func (b *Backend) call(ctx context.Context, f func()) error {
 	ran := make(chan struct{})
 	one := func() {
@@ -269,8 +269,8 @@ func (b *Backend) call(ctx context.Context, f func()) error {
 	}
 }
 
-// loop owns the member. It takes all that has come in one go, so that what is to
-// be said and written goes out in one go too.
+// loop owns the member. It handles everything that has arrived before it writes, so that
+// the results also leave together.
 func (b *Backend) loop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -291,7 +291,7 @@ func (b *Backend) loop() {
 	b.shut()
 }
 
-// drain takes what has come meanwhile, up to as much as can wait.
+// drain runs the functions that have arrived in the meantime, at most as many as can wait.
 func (b *Backend) drain() {
 	for range inboxMax {
 		select {
@@ -303,9 +303,9 @@ func (b *Backend) drain() {
 	}
 }
 
-// arm sets the timer to when the next machine wants to be woken. Go's timers
-// stop while the computer sleeps; the lease does not. So it looks at least once
-// a heartbeat, and each step reads the clock that goes on.
+// arm sets the timer to when the next machine wants to be woken, at most a fifth of a lease
+// from now: Go's timers stop while the computer sleeps, but the lease does not, and each
+// step reads the clock that goes on.
 func (b *Backend) arm(timer *time.Timer) {
 	wait := time.Hour
 	if at, ok := b.alarms.next(); ok {
@@ -327,10 +327,10 @@ func (b *Backend) tick() {
 	b.askOthers()
 }
 
-// flush carries out what the steps have left: grants, what others are told, and
-// the order to the disk.
+// flush carries out what the steps have left to do: grants, messages to other members, and
+// writes to the disk.
 func (b *Backend) flush() {
-	for done := 0; done < len(b.touched); done++ { // an update may touch more
+	for done := 0; done < len(b.touched); done++ { // an update may touch others
 		b.touched[done].updateCandidacy()
 	}
 	touched := b.touched
@@ -347,14 +347,14 @@ func (b *Backend) flush() {
 	b.giveState()
 }
 
-// stepDown gives up all leaderships, so that others need not wait for a lease.
+// stepDown gives up all leaderships, so that others need not wait for a lease to end.
 func (b *Backend) stepDown() {
 	for _, c := range b.contests {
 		c.abandon("stopped")
 	}
 }
 
-// shut ends what the loop owns and lets those who wait go.
+// shut closes what the loop owns and wakes all waiting callers.
 func (b *Backend) shut() {
 	b.end()
 	_ = b.listener.Close()
@@ -386,15 +386,15 @@ func (b *Backend) contest(name string) *contest {
 	return c
 }
 
-// begin returns this member's machine of an election, as it is after a start: what
-// this process has not done in the election, nobody else has done under its id since.
+// begin returns a new machine for an election, as after a start: whatever this process has
+// not done in the election, no other process has done under its id since.
 func (c *contest) begin() algo.Machine {
 	b := c.b
 	return b.algorithm.New(b.beganMs, registry.Options{ID: b.options.ID, Members: b.options.ids(), State: c.memory,
 		LeaseMs: b.leaseMs, FormerLeaseMs: b.formerMs, DriftPercent: driftPercent, Seed: rand.Uint64()})
 }
 
-// space reports whether this member can take part in one more election.
+// space returns an error if this member cannot take part in another election.
 func (b *Backend) space(name string) error {
 	if len(b.contests) >= electionsMax && b.contests[name] == nil {
 		return fmt.Errorf("peers: %d elections are held at a time, and that is the limit", electionsMax)
@@ -402,10 +402,10 @@ func (b *Backend) space(name string) error {
 	return nil
 }
 
-// receive takes the items of a frame.
+// receive handles the items of a frame.
 func (b *Backend) receive(l *link, items []item) {
 	if b.links[l.peer] != l {
-		return // replaced
+		return // another link has replaced this one
 	}
 	for _, one := range items {
 		if one.kind == itemAsk {

@@ -32,8 +32,7 @@ import (
 // patience is how long these tests wait for what must happen.
 const patience = 30 * time.Second
 
-// found starts a group of n members, a, b and so on. Edit may change the options
-// of each.
+// found starts a group of n members: a, b and so on. Edit may change the options of each.
 func found(t *testing.T, n int, edit func(*peers.Options)) []*peers.Backend {
 	t.Helper()
 	return foundOn(t, osfs.New(), n, edit)
@@ -69,8 +68,8 @@ func open(t *testing.T, o peers.Options) *peers.Backend {
 	return openOn(t, osfs.New(), o)
 }
 
-// longer is a lease that outlasts a machine that is stalled, for leaders that are to stay.
-// Tests that watch them for more than that run beside each other.
+// longer is a lease that outlasts a stall of the machine, for leaders that are to stay. Tests
+// that watch them for more than that run in parallel.
 const longer = 5 * time.Second
 
 func patient(o *peers.Options) { o.Lease = longer }
@@ -92,7 +91,7 @@ func claim(name, id string, priority int) election.Claim {
 		Priority: priority}
 }
 
-// acquire returns a grant, which is renewed until it is released, as an Elector does.
+// acquire returns a grant, and renews it until it is released, as an Elector does.
 func acquire(t *testing.T, b *peers.Backend, c election.Claim) election.Grant {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -109,7 +108,7 @@ func acquire(t *testing.T, b *peers.Backend, c election.Claim) election.Grant {
 	return grant
 }
 
-// await returns when a member sees what is wanted.
+// await returns once a member sees what is wanted.
 func await(t *testing.T, b *peers.Backend, name string, want func(election.View, error) bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -126,8 +125,8 @@ func await(t *testing.T, b *peers.Backend, name string, want func(election.View,
 
 func whole(v election.View, err error) bool { return err == nil }
 
-// Half of the members are gone: the leader stops before its lease is over, and
-// nobody leads; when they are back, somebody does.
+// When half of the members are gone, the leader stops before its lease is over, and nobody
+// leads; when they are back, somebody does.
 func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 	t.Parallel()
 	g := found(t, 3, patient)
@@ -159,7 +158,7 @@ func TestNobodyLeadsWithoutAQuorum(t *testing.T) {
 	}
 }
 
-// All members stop and start again with what is on their disks.
+// All members stop, and start again with what is on their disks.
 func TestTokensGrowWhenAllStartAgain(t *testing.T) {
 	var options []peers.Options
 	keep := func(o *peers.Options) { options = append(options, *o) }
@@ -183,7 +182,7 @@ func TestTokensGrowWhenAllStartAgain(t *testing.T) {
 	}
 }
 
-// A new group goes on with higher tokens, and lets no member of another in.
+// A new group goes on with higher tokens, and lets in no member of the old one.
 func TestNewGroupGoesOnAfterTheTokensOfTheOld(t *testing.T) {
 	t.Parallel()
 	g := found(t, 3, func(o *peers.Options) { o.After, o.Lease = 4711, longer })
@@ -201,8 +200,7 @@ func TestNewGroupGoesOnAfterTheTokensOfTheOld(t *testing.T) {
 	})
 }
 
-// A disk that hangs holds up the elections in which this member has to write, and
-// no others.
+// A disk that hangs holds up only the elections in which its member has to write.
 func TestSlowDiskHoldsUpNoLeader(t *testing.T) {
 	t.Parallel()
 	var hangs sync.Mutex
@@ -260,7 +258,7 @@ func TestHistoryDoesNotWaitForFrozenMembers(t *testing.T) {
 	}
 }
 
-// broken is a disk that fails with an error when it is set.
+// broken returns a disk that fails with an error once that is set.
 func broken() (disk vfs.FS, set *atomic.Pointer[error]) {
 	set = new(atomic.Pointer[error])
 	return &vfs.Faulty{Disk: osfs.New(), Before: func(op vfs.Op) error {
@@ -271,7 +269,7 @@ func broken() (disk vfs.FS, set *atomic.Pointer[error]) {
 	}}, set
 }
 
-// A member whose disk fails takes no further part; its grants are lost.
+// A member whose disk fails no longer takes part; its grants are lost.
 func TestMemberWhoseDiskFailsEnds(t *testing.T) {
 	disk, fail := broken()
 	b := foundOn(t, disk, 1, nil)[0]
@@ -289,8 +287,8 @@ func TestMemberWhoseDiskFailsEnds(t *testing.T) {
 
 var errBroken = errors.New("input/output error")
 
-// A member whose disk is full leads where it did, is elected nowhere else, and goes on
-// when there is space.
+// A member whose disk is full leads on where it led, is elected nowhere else, and goes on once
+// there is space.
 func TestMemberWhoseDiskIsFullWaitsForSpace(t *testing.T) {
 	t.Parallel()
 	disk, fail := broken()
@@ -362,13 +360,13 @@ func TestHeartbeatsOfManyElectionsGoInOnePacket(t *testing.T) {
 			acquire(t, g[0], claim(fmt.Sprintf("shard/%03d", i), "a", 0))
 		}
 		grant := acquire(t, g[0], claim("last", "a", 0))
-		for _, b := range g[1:] { // a quorum was enough for a: both have answered all before
+		for _, b := range g[1:] { // a quorum was enough for a: make sure that both have answered
 			await(t, b, "last", func(v election.View, err error) bool { return err == nil && v.Token == grant.Token })
 		}
 		before := writes.Load()
 		time.Sleep(2 * lease)
 		const heartbeats = 10 // five in a lease
-		// b and c answer a on connections that they accepted, b and c send heartbeats to nobody.
+		// b and c answer a on connections that they accepted; they send no heartbeats themselves.
 		if n := writes.Load() - before; n < heartbeats || n > 6*heartbeats {
 			t.Errorf("%d writes for %d heartbeats of %d elections", n, heartbeats, elections)
 		}
@@ -396,7 +394,7 @@ func (c countingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// If a leader dies, the one of the highest priority comes first.
+// When a leader dies, the candidate with the highest priority is next.
 func TestPriorityDecidesWhoIsNext(t *testing.T) {
 	g := found(t, 3, patient)
 	held := acquire(t, g[0], claim("x", "first", 0))
@@ -438,7 +436,7 @@ func TestPriorityDecidesWhoIsNext(t *testing.T) {
 	}
 }
 
-// The other algorithms say that they are not exclusive, and elect.
+// The other algorithms elect too, and report that they are not exclusive.
 func TestOtherAlgorithmsElectAndPromiseLess(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"bully", "ring", "lowest"} {
@@ -466,7 +464,7 @@ func TestOtherAlgorithmsElectAndPromiseLess(t *testing.T) {
 	}
 }
 
-// With TLS a member must have the certificate of its id.
+// With TLS, a member must have a certificate for its id.
 func TestCertificatesSayWhoAMemberIs(t *testing.T) {
 	authority := newAuthority(t)
 	g := found(t, 3, func(o *peers.Options) { o.TLS = authority.member(t, string(o.ID)) })
@@ -555,8 +553,8 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-// TestEveryProofIsNewsForTheHolder: it need not wait for its next renewal to count
-// its time from the youngest heartbeat that a quorum has answered.
+// TestEveryProofIsNewsForTheHolder: it need not wait for its next renewal to count its time from
+// the latest heartbeat that a quorum has answered.
 func TestEveryProofIsNewsForTheHolder(t *testing.T) {
 	t.Parallel()
 	backend := found(t, 3, patient)[0]
@@ -586,8 +584,8 @@ func TestEveryProofIsNewsForTheHolder(t *testing.T) {
 	}
 }
 
-// TestCandidateOfAClosedMemberEnds: it could only wait without end for a member that
-// takes no part any more.
+// TestCandidateOfAClosedMemberEnds: otherwise it would wait forever for a member that no longer
+// takes part.
 func TestCandidateOfAClosedMemberEnds(t *testing.T) {
 	b := found(t, 1, nil)[0]
 	if err := b.Close(); err != nil {

@@ -14,37 +14,37 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// state is what a member must not forget. The file holds it as a record: a line of
-// JSON, and a line with its CRC-32C. After the first one, which is whole, come
-// records of what has changed since, each with nothing but that.
+// state is what a member must not forget. The file stores it as a record: a line of JSON,
+// and a line with its CRC-32C. The first record has the whole state; each one after it has
+// only what has changed.
 type state struct {
 	Version int       `json:"version,omitempty"`
 	ID      algo.ID   `json:"id,omitempty"`
 	Members []algo.ID `json:"members,omitempty"`
-	// LeaseMs is the longest lease that a promise of this member may still last for
+	// LeaseMs is the longest lease of a promise of this member that may still last
 	// (peers-P9).
 	LeaseMs int64 `json:"leaseMs,omitempty"`
-	// After is the term that elections begin after.
+	// After is the term after which elections begin.
 	After uint64 `json:"after,omitempty"`
-	// Birth is random, made with the directory. Births are those of the other
-	// members, as they were met last (peers-P3).
+	// Birth is random and made with the directory. Births are those of the other members'
+	// directories, as they were last met (peers-P3).
 	Birth  string             `json:"birth,omitempty"`
 	Births map[algo.ID]string `json:"births,omitempty"`
-	// Founded says that this member takes part (peers-P7).
+	// Founded means that this member takes part (peers-P7).
 	Founded bool `json:"founded,omitempty"`
-	// Founders are the births of all members when the group was founded, none if this
-	// member does not know them: the directories that have lost nothing (peers-P7).
+	// Founders are the births of all members when the group was founded: the directories
+	// that have lost nothing (peers-P7). It is empty if this member does not know them.
 	Founders map[algo.ID]string `json:"founders,omitempty"`
-	// Floor is a term that this member may have voted in, and all before it, in
-	// elections that are not among these (peers-P7, peers-P8). It never falls.
+	// Floor covers the elections that are not listed below: this member may have voted in
+	// them in any term up to it (peers-P7, peers-P8). It never falls.
 	Floor uint64 `json:"floor,omitempty"`
-	// Elections are those that are known by name; nil, in a record of changes, is
-	// one that is known no more.
+	// Elections are those that are known by name. In a record of changes, nil means that an
+	// election is no longer known.
 	Elections map[string]*algo.State `json:"elections,omitempty"`
 }
 
-// stateVersion is that of files with records after the first one. Version 1 had
-// none, and is read too.
+// stateVersion marks files that may have records after the first one. Files of version 1
+// had none, and can be read too.
 const stateVersion = 2
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -57,7 +57,7 @@ func newState(id algo.ID, members []algo.ID, leaseMs int64, after uint64) *state
 	return st.complete()
 }
 
-// complete makes the maps that a record leaves out when they are empty.
+// complete creates the maps that a record omits if they are empty.
 func (st *state) complete() *state {
 	if st.Births == nil {
 		st.Births = make(map[algo.ID]string)
@@ -68,14 +68,14 @@ func (st *state) complete() *state {
 	return st
 }
 
-// clone returns a state of its own.
+// clone returns a deep copy.
 func (st *state) clone() *state {
 	twin := *st
 	twin.Births, twin.Elections = maps.Clone(st.Births), maps.Clone(st.Elections)
 	return &twin
 }
 
-// apply takes over what has changed.
+// apply applies a record of changes.
 func (st *state) apply(change *state) {
 	maps.Copy(st.Births, change.Births)
 	if change.LeaseMs != 0 {
@@ -95,7 +95,7 @@ func (st *state) apply(change *state) {
 	}
 }
 
-// check refuses what no member can have written.
+// check returns an error for a state that no member can have written.
 func (st *state) check() error {
 	if st.Floor > algo.TermMax {
 		return fmt.Errorf("its floor is the term %d, and terms end at %d", st.Floor, uint64(algo.TermMax))
@@ -122,8 +122,8 @@ func checksum(line []byte) string {
 	return fmt.Sprintf("crc32c %08x\n", crc32.Checksum(line, castagnoli))
 }
 
-// parseState reads the records of a file. The last one may be one that a crash has
-// truncated: nothing that depends on it has left then (peers-P1).
+// parseState reads the records of a file. The last one may be truncated by a crash: nothing
+// that depends on it was sent then (peers-P1).
 func parseState(text []byte) (*state, error) {
 	st, rest, err := parseRecord(text)
 	if err != nil {
@@ -136,7 +136,7 @@ func parseState(text []byte) (*state, error) {
 		return nil, errors.New("the file lacks a part")
 	}
 	st.complete()
-	if st.Version == 1 { // its floor was that of all elections
+	if st.Version == 1 { // in version 1 the floor applied to all elections
 		for _, known := range st.Elections {
 			known.Floor = st.Floor
 		}
@@ -156,7 +156,7 @@ func parseState(text []byte) (*state, error) {
 	return st, st.check()
 }
 
-// parseRecord reads one record and returns what is after it.
+// parseRecord reads one record, and returns what follows it.
 func parseRecord(text []byte) (*state, []byte, error) {
 	line, rest, _ := bytes.Cut(text, []byte("\n"))
 	want := checksum(line)
@@ -167,9 +167,9 @@ func parseRecord(text []byte) (*state, []byte, error) {
 	return st, rest[len(want):], json.Unmarshal(line, st)
 }
 
-// torn reports whether text, at an offset of the file, is what a crash leaves of one
-// record: it ends too early, or lacks sectors, which read as zero. A whole record that
-// has changed is damage, and so is whatever stands in front of another record.
+// torn reports whether text, at an offset of the file, can be what a crash leaves of one
+// record: it ends too early, or sectors are missing, which read as zeros. A complete record
+// that has changed is damage, and so is anything before another record.
 func torn(text []byte, offset int) bool {
 	lines := bytes.Split(text, []byte("\n"))
 	for i, line := range lines[:len(lines)-1] {
@@ -186,8 +186,7 @@ func torn(text []byte, offset int) bool {
 	return len(lines) == 1
 }
 
-// lacksSectors reports whether there are zeros in text, and no others than those of
-// whole sectors.
+// lacksSectors reports whether text contains zeros, and only those of whole sectors.
 func lacksSectors(text []byte, offset int) bool {
 	lacks := false
 	for at := 0; at < len(text); {

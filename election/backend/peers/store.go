@@ -14,27 +14,27 @@ import (
 
 const stateName = "peers.json"
 
-// logBytesMax is how much is appended to a small file before it is written again.
-// A greater one may double.
+// logBytesMax is how many bytes may be appended to a small file before it is rewritten. A
+// larger file may double in size.
 const logBytesMax = 64 << 10
 
-// store keeps the state in a directory; without one it keeps nothing. A change is
-// appended to the file and synced. When changes have come to be more than what they
-// change, a new file takes the place of the old one: a crash leaves the one or the
-// other. One goroutine at a time calls it.
+// store keeps the state in a directory; without a directory it keeps nothing. A change is
+// appended to the file and synced. When the changes take more space than the state, a new
+// file replaces the old one; after a crash either of them is there. Only one goroutine at a
+// time may call it.
 type store struct {
 	fs    vfs.FS
-	dir   string // empty: none
+	dir   string // empty for none
 	lock  io.Closer
 	state *state   // as it is on disk
-	file  vfs.File // at its end
-	whole int64    // bytes of the first record
+	file  vfs.File // positioned at its end
+	whole int64    // bytes of the first record, the whole state
 	more  int64    // bytes after it
-	most  int64    // of them, of a small file
+	most  int64    // limit of more for a small file
 }
 
-// openStore locks the directory and reads the state, or makes a new one. The state
-// it returns is the caller's.
+// openStore locks the directory and reads the state, or creates a new one. The returned
+// state belongs to the caller.
 func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID, leaseMs int64, after uint64) (*store, *state, error) {
 	s := &store{fs: fs, dir: dir, state: newState(id, members, leaseMs, after), most: logBytesMax}
 	if dir == "" {
@@ -58,7 +58,7 @@ func openStore(fs vfs.FS, dir string, id algo.ID, members []algo.ID, leaseMs int
 	return s, s.state.clone(), nil
 }
 
-// close gives the directory free.
+// close unlocks the directory.
 func (s *store) close() error {
 	if s.dir == "" {
 		return nil
@@ -71,8 +71,8 @@ func (s *store) close() error {
 	return errors.Join(err, s.lock.Close())
 }
 
-// load reads the file, and writes it again as one record: what a crash has truncated
-// must not stand in front of another.
+// load reads the file and rewrites it as one record: after a crash the last record may be
+// truncated, and no other record may follow it.
 func (s *store) load() error {
 	name := filepath.Join(s.dir, stateName)
 	text, err := s.read(name)
@@ -107,8 +107,8 @@ func (s *store) read(name string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// save puts a change on disk, and returns when it is there (peers-P1). After an error
-// what the end of the file holds is not known: only compact may follow.
+// save puts a change on disk, and returns when it is there (peers-P1). After an error the
+// end of the file is unknown, so only compact may follow.
 func (s *store) save(change *state) error {
 	s.state.apply(change)
 	if s.dir == "" {
@@ -127,8 +127,7 @@ func (s *store) save(change *state) error {
 	return s.file.Sync()
 }
 
-// compact writes the state as one record into a file that takes the place of the
-// old one.
+// compact writes the state as one record into a new file, which replaces the old one.
 func (s *store) compact() error {
 	record, err := s.state.encode()
 	if err != nil {
@@ -154,7 +153,7 @@ func (s *store) compact() error {
 	if s.file, err = s.fs.OpenReadWrite(name); err != nil {
 		return err
 	}
-	_, err = io.Copy(io.Discard, s.file) // to its end
+	_, err = io.Copy(io.Discard, s.file) // position it at its end
 	return err
 }
 

@@ -14,7 +14,7 @@ import (
 
 var ids = []algo.ID{"a", "b"}
 
-// changes returns random changes, and the states that each of them leads to.
+// changes returns random changes, and the state after each of them.
 func changes(from *state, seed int64, n int) (changes, states []*state) {
 	random := rand.New(rand.NewSource(seed))
 	states = []*state{from.clone()}
@@ -40,9 +40,9 @@ func changes(from *state, seed int64, n int) (changes, states []*state) {
 	return changes, states
 }
 
-// What was saved is on disk, and what was being saved is there as a whole or not at
-// all, wherever a crash falls: between two records, in one, or while a new file takes
-// the place of the old one.
+// Whatever was saved is on disk, and whatever was being saved is there completely or
+// not at all, wherever a crash falls: between two records, within one, or while a new
+// file replaces the old one.
 func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 	compacted := 0
 	for stop := 0; ; stop++ {
@@ -83,7 +83,7 @@ func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 				t.Fatalf("after %d operations and %d changes:\n%+v is not\n%+v", stop, saved, got, states[saved])
 			}
 			more := &state{Elections: map[string]*algo.State{"later": {Term: 7}}}
-			if err := again.save(more); err != nil { // after what a crash has left
+			if err := again.save(more); err != nil { // on top of what a crash has left
 				t.Fatal(err)
 			}
 			_ = again.close()
@@ -101,8 +101,8 @@ func TestChangesAreSavedWholeWhereverACrashFalls(t *testing.T) {
 	}
 }
 
-// Every byte of a file counts, that of the last record too: a member that votes
-// twice because of a bit that flipped elects two leaders.
+// Every byte of a file counts, including those of the last record: a member that
+// votes twice because a bit flipped elects two leaders.
 func TestDamagedStateIsRefused(t *testing.T) {
 	for offset := int64(0); ; offset++ {
 		for _, mask := range []byte{1, 0x20, 0x80} {
@@ -149,7 +149,7 @@ func TestStateOfAnotherMemberIsRefused(t *testing.T) {
 	}
 }
 
-// A file of before there were changes after the first record is read.
+// A file is read that was written before there were changes after the first record.
 func TestStateOfVersionOneIsRead(t *testing.T) {
 	old := newState("a", ids, 1000, 0)
 	old.Version, old.Floor, old.Founded = 1, 99, true
@@ -171,7 +171,7 @@ func TestStateOfVersionOneIsRead(t *testing.T) {
 	}
 }
 
-// A file is bounded by what is known, not by how often it has changed.
+// The size of a file is bounded by what is known, not by how often that has changed.
 func TestFileIsBoundedByWhatIsKnown(t *testing.T) {
 	disk := vfs.NewMem()
 	s, _, err := openStore(disk, "dir", "a", ids, 1000, 0)

@@ -15,16 +15,16 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// Whole members with their candidates, on virtual time, each machine by a clock of its own, as
-// wrong as clocks may be. Machines lose their power, processes end or are stuck for a while,
+// Whole members with their candidates, on virtual time, each machine with its own clock, which
+// is as wrong as clocks may be. Machines lose power, processes end or are stuck for a while,
 // disks are slow, as many directories are lost as a group can bear (peers-P7), connections break
-// and are silent in one direction or both, candidates leave and come back, operators ask for
-// hand-overs. Judged is what package storm says.
+// and are silent in one direction or both, candidates leave and come back, and operators ask for
+// hand-overs. The test checks what package storm says.
 func TestMembersThroughStorms(t *testing.T) {
 	storm.Through(t, 20, func(t *testing.T, seed uint64) storm.Played { return newMembersStorm(t, seed, memberMutant{}, false) })
 }
 
-// TestGroupsThroughStorms has the candidates be members of a group as well.
+// TestGroupsThroughStorms makes the candidates members of a group as well.
 func TestGroupsThroughStorms(t *testing.T) {
 	storm.Through(t, 3, func(t *testing.T, seed uint64) storm.Played { return newMembersStorm(t, seed, memberMutant{}, true) })
 }
@@ -37,15 +37,15 @@ type membersStorm struct {
 	net      *bubble.Net
 	machines []*stormMachine
 	members  []peers.Member
-	lost     int // directories, since all took part
+	lost     int // directories, since all members took part
 }
 
-// stormMachine is where a member runs, is down, and runs again.
+// stormMachine is a machine on which a member runs, is down, and runs again.
 type stormMachine struct {
 	number int
 	clock  clock.Clock
 	fs     *vfs.Mem
-	lost   bool // its directory, since all took part
+	lost   bool // its directory was lost since all members took part
 	member *peers.Backend
 	runs   *storm.Candidate // nil while it is down
 	ended  chan struct{}    // closed when nothing is left of its last member
@@ -83,7 +83,7 @@ func (w *membersStorm) whole() {
 	}
 }
 
-// joined reports whether all members take part, and are connected with all.
+// joined reports whether all members take part and are connected to all others.
 func (w *membersStorm) joined() bool {
 	for _, m := range w.machines {
 		if m.runs == nil || m.member.Links() < len(w.machines)-1 || !m.member.TakesPart() {
@@ -97,7 +97,7 @@ func (w *membersStorm) joined() bool {
 	return true
 }
 
-// boot starts the member of a machine, with a candidate, once the last one has ended.
+// boot starts the member of a machine, with a candidate, once its predecessor has ended.
 func (w *membersStorm) boot(m *stormMachine) {
 	if m.runs != nil {
 		return
@@ -140,7 +140,7 @@ func (w *membersStorm) boot(m *stormMachine) {
 	}
 }
 
-// halt ends the member of a machine, with its power or without.
+// halt ends the member of a machine, with a loss of power or without.
 func (w *membersStorm) halt(m *stormMachine, power bool) {
 	if m.runs == nil {
 		return
@@ -167,7 +167,7 @@ func (w *membersStorm) fault() {
 	switch w.Random.IntN(16) {
 	case 0, 1:
 		w.halt(at, true)
-		if w.Random.IntN(2) == 0 { // and another one, in the middle of the election that follows
+		if w.Random.IntN(2) == 0 { // and a second one, in the middle of the election that follows
 			time.Sleep(time.Duration(w.Random.Float64() * 2 * float64(w.Lease)))
 			w.halt(w.machines[other-1], true)
 		}
@@ -213,7 +213,7 @@ func (w *membersStorm) fault() {
 	}
 }
 
-// split parts the machines in two.
+// split partitions the machines into two groups.
 func (w *membersStorm) split(isLeft func(*stormMachine) bool) {
 	var left []int
 	for _, m := range w.machines {
@@ -231,7 +231,8 @@ func (w *membersStorm) split(isLeft func(*stormMachine) bool) {
 	}
 }
 
-// loseDirectory has a machine that is down come back with none, if the group can bear that.
+// loseDirectory makes a machine that is down come back without its directory, if the group can
+// bear that.
 func (w *membersStorm) loseDirectory() {
 	for _, m := range w.machines {
 		if m.runs == nil && !m.lost && 2*(w.lost+1) < len(w.machines) {

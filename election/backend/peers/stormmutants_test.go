@@ -11,11 +11,11 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// memberMutant is a bug around members, which know nothing of it.
+// memberMutant is a bug around members, which are not aware of it.
 type memberMutant struct {
 	name, what string
-	rate       float64 // of the clock of every other member, 0: as it is
-	unsynced   bool    // what disks were told to sync they do not
+	rate       float64 // of the clock of every second member, 0: unchanged
+	unsynced   bool    // disks do not sync what they were told to
 	longer     bool    // leases
 }
 
@@ -51,7 +51,7 @@ func (l generous) Renew(ctx context.Context, grant election.Grant) (election.Gra
 	return grant, err
 }
 
-// unsynced is a disk that only says that it has synced.
+// unsynced is a disk that claims to have synced and has not.
 type unsynced struct{ vfs.FS }
 
 func (d unsynced) Create(name string) (vfs.File, error) {

@@ -20,8 +20,8 @@ import (
 	"github.com/conclave-project/conclave/internal/lobby"
 )
 
-// Strangers who open some connections to each member and say nothing - no certificate,
-// not even the first byte of TLS - keep the members of a group not apart.
+// Strangers that open some connections to each member and say nothing (no certificate,
+// not even the first byte of TLS) do not keep the members of a group apart.
 func TestSilentStrangersKeepNoMembersApart(t *testing.T) {
 	const strangers = lobby.Max + 16 // to each member
 	authority := newAuthority(t)
@@ -72,9 +72,9 @@ func TestSilentStrangersKeepNoMembersApart(t *testing.T) {
 	}
 }
 
-// A member acts on what somebody says of its directory only if it lets that one in: a
-// stranger who says that another directory has come in its place does not stop it,
-// neither under a name of its own nor under that of a member.
+// A member acts on a claim that its directory was replaced only if it comes from a peer
+// that it has let in. A stranger that claims this does not stop it, neither under a name
+// of its own nor under that of a member.
 func TestStrangerDoesNotSayThatADirectoryWasReplaced(t *testing.T) {
 	authority := newAuthority(t)
 	for _, test := range []struct {
@@ -112,7 +112,7 @@ func TestStrangerDoesNotSayThatADirectoryWasReplaced(t *testing.T) {
 				t.Fatalf("the stranger is let in: %v", verdict)
 			}
 			writeFrame(t, conn, map[string]any{"refused": "no", "lost": true})
-			_, _ = io.Copy(io.Discard, conn) // until the member has done with it
+			_, _ = io.Copy(io.Discard, conn) // until the member has closed it
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			for _, err := range g[0].Observe(ctx, "x") {

@@ -27,19 +27,19 @@ import (
 // suiteLease is the lease of the suite's groups.
 const suiteLease = time.Second
 
-// group is five members: a, b and c in this process, d and e for others. In the
-// experiment, whose processes are frozen all the time, all five are for others.
+// group is five members: a, b and c in this process, d and e in others. In the experiment, whose
+// processes are paused all the time, all five are in others.
 type group struct {
 	members []peers.Member
 	opened  []*peers.Backend
 	next    int
-	ways    []way // to e and d, where they can be troubled
+	ways    []way // ways to e and d, which can disturb them
 }
 
 // way is how the others reach a member.
 type way struct {
 	member   peers.Member
-	listener net.Listener // its own, behind the way
+	listener net.Listener // the member's own, behind the way
 	trouble  interface {
 		electiontest.Trouble
 		electiontest.Stranding
@@ -66,7 +66,7 @@ func newGroup(t testing.TB) string {
 	others := troubled(t.Name())
 	var listeners []net.Listener
 	for i, id := range []algo.ID{"a", "b", "c", "d", "e"} {
-		if i >= here && !others { // another process listens, and nobody until then
+		if i >= here && !others { // another process will listen; nobody does until then
 			g.members = append(g.members, peers.Member{ID: id, Addr: fmt.Sprintf("127.0.0.1:%d", childtest.Port(t))})
 			continue
 		}
@@ -109,14 +109,14 @@ func newGroup(t testing.TB) string {
 	return dir
 }
 
-// calm reports whether no lease is to run out in a test: it has one that hardly a pause of a machine
-// takes, as the suite asks for where a claim says which.
+// calm reports whether no lease is to expire in a test: its lease is then longer than almost any
+// pause of a machine, as the suite asks for with claims that state a lease.
 func calm(test string) bool {
 	return slices.ContainsFunc([]string{"Touch", "Transfer", "NotReady", "Preferred", "Operator", "History", "Unhealthy", "Check", "Panics", "WarmUp"},
 		func(part string) bool { return strings.Contains(test, part) })
 }
 
-// openMember takes the members of this process in turn.
+// openMember returns the members of this process in turn.
 func openMember(_ testing.TB, dir string) election.Backend {
 	groups.Lock()
 	defer groups.Unlock()
@@ -125,7 +125,7 @@ func openMember(_ testing.TB, dir string) election.Backend {
 	return g.opened[g.next%len(g.opened)]
 }
 
-// openProcess makes this process a member, e or d or whichever is free.
+// openProcess makes this process a member, e or d, the first of them that is not running.
 func openProcess(dir string) (election.Backend, error) {
 	url, err := os.ReadFile(filepath.Join(dir, "url"))
 	if err != nil {
@@ -148,7 +148,7 @@ func openProcess(dir string) (election.Backend, error) {
 	return b, err
 }
 
-// openCut opens a member more in this process, with a way to partition it.
+// openCut opens an additional member in this process, with a function that partitions it.
 func openCut(t testing.TB, dir string) (election.Backend, func()) {
 	backend, err := openProcess(dir)
 	if err != nil {
@@ -159,18 +159,18 @@ func openCut(t testing.TB, dir string) (election.Backend, func()) {
 	return b, b.Cut
 }
 
-// troubled reports whether a test troubles members.
+// troubled reports whether a test disturbs members.
 func troubled(test string) bool {
 	return newWays != nil && slices.ContainsFunc([]string{"Seconds", "Unconfirmed", "Silently"},
 		func(part string) bool { return strings.Contains(test, part) })
 }
 
-// newWays puts something between members and all others, and changes their
-// addresses; nil where that is not possible.
+// newWays puts something between members and all others, and changes their addresses; it is nil on
+// systems where that is not possible.
 var newWays func(t testing.TB, members []peers.Member, listeners []net.Listener) []way
 
-// openTroubled opens a member more in this process, on a disk and on connections
-// that can be troubled.
+// openTroubled opens an additional member in this process, on a disk and connections that can be
+// disturbed.
 func openTroubled(t testing.TB, dir string) (election.Backend, electiontest.Trouble) {
 	groups.Lock()
 	defer groups.Unlock()

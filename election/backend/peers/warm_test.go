@@ -10,8 +10,9 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// A holder gives a hand-over up and tries again while the candidate warms up: one
-// warm-up runs, and it serves both. When the candidate withdraws, its context ends.
+// A holder gives up a hand-over and tries again while the candidate warms up: there is
+// only one warm-up, and it serves both. When the candidate withdraws, the context of
+// the warm-up ends.
 func TestClaimWarmsUpOnceAtATimeAndNotAfterItsEnd(t *testing.T) {
 	g := found(t, 3, patient)
 	held := acquire(t, g[0], claim("x", "a", 0))
@@ -49,7 +50,7 @@ func TestClaimWarmsUpOnceAtATimeAndNotAfterItsEnd(t *testing.T) {
 		t.Error("nominated one that is not ready")
 	}
 	go func() { answers <- g[0].Nominate(t.Context(), held, "b") }()
-	// A third member learns of a change that a tells after its nomination; b has the
+	// A third member learns of a change that a reports after its nomination; b has the
 	// nomination by then, or will have it before the warm-up ends.
 	third := claim("x", "c", 0)
 	go func() { _, _ = g[0].Acquire(ctx, third) }()
@@ -76,8 +77,8 @@ func TestClaimWarmsUpOnceAtATimeAndNotAfterItsEnd(t *testing.T) {
 	}
 }
 
-// TestCandidateThatHasLeftIsNeverReady, though its warm-up, which ignores its context,
-// succeeds after that: of two candidates of one member.
+// TestCandidateThatHasLeftIsNeverReady, although its warm-up, which ignores its
+// context, succeeds after that. Two candidates share one member.
 func TestCandidateThatHasLeftIsNeverReady(t *testing.T) {
 	b := found(t, 1, patient)[0]
 	held := acquire(t, b, claim("x", "a", 0))

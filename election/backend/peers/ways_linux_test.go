@@ -14,17 +14,18 @@ import (
 
 func init() { newWays = linkWays }
 
-// linkWay is a proxy that all others take to a member, and that member's disk.
-// Members with lesser ids dial, so what goes to it are the requests of the link.
+// linkWay is a proxy through which all others reach a member, together with that
+// member's disk. Members with lower ids dial, so what goes to the member counts
+// as the requests of the link.
 type linkWay struct {
 	*servers.Link
 	slow atomic.Int64
 }
 
-// Slow makes each sync of the disk take so long.
+// Slow makes each sync of the disk take that long.
 func (w *linkWay) Slow(by time.Duration) { w.slow.Store(int64(by)) }
 
-// Mute drops what the others send to the member, and not what it sends to them.
+// Mute drops what the others send to the member, but not what it sends to them.
 func (w *linkWay) Mute() { w.CutRequests() }
 
 // Heal ends both.
@@ -41,7 +42,7 @@ func (w *linkWay) BeforeDisk(op vfs.Op) error {
 	return nil
 }
 
-// linkWays changes the addresses of the members, and returns the last one first.
+// linkWays changes the addresses of the members, and returns the ways, the last one first.
 func linkWays(t testing.TB, members []peers.Member, listeners []net.Listener) []way {
 	var ways []way
 	for i := len(members) - 1; i >= 0; i-- {

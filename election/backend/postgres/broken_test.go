@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// breaking makes connections that are broken once they have waited in a pool.
+// breaking makes connections that break while they wait in a pool.
 type breaking struct{}
 
 func (breaking) Driver() driver.Driver                        { return nil }
@@ -27,8 +27,8 @@ func (o *once) ExecContext(context.Context, string, []driver.NamedValue) (driver
 
 type once struct{ waited bool }
 
-// All connections that wait in a program's own pool may be broken, as after a restart of the server. A
-// request is sent over a new one then.
+// All connections that wait in a program's own pool may be broken, for example after a restart of
+// the server. A request then uses a new connection.
 func TestPoolOfBrokenConnectionsServes(t *testing.T) {
 	const idle = 8
 	db := sql.OpenDB(breaking{})

@@ -45,7 +45,7 @@ func newDatabase(t testing.TB, server string) string {
 	return u.String()
 }
 
-// execute runs statements one by one, outside of the backend.
+// execute runs statements one by one, without the backend.
 func execute(t testing.TB, server string, statements ...string) {
 	t.Helper()
 	c, err := pgx.Connect(awaittest.Within(t), server)
@@ -60,7 +60,7 @@ func execute(t testing.TB, server string, statements ...string) {
 	}
 }
 
-// lookUp returns the one value that a query gives.
+// lookUp returns the single value that a query gives.
 func lookUp(t testing.TB, server, query string, args ...any) string {
 	t.Helper()
 	c, err := pgx.Connect(awaittest.Within(t), server)
@@ -99,7 +99,7 @@ func TestPostgresPassesTheSuite(t *testing.T) {
 	electiontest.Run(t, electiontest.Suite{
 		Open:  open,
 		Store: "PostgreSQL " + shared.Version,
-		Lease: 2 * time.Second, // commits wait for a disk that others write to
+		Lease: 2 * time.Second, // commits wait for a disk to which others write
 		URL: func(t testing.TB) string {
 			server, leaseMax := shared, "2m" // for claims that are never renewed
 			if strings.Contains(t.Name(), "Restart") {
@@ -174,8 +174,8 @@ func TestPostgresStore(t *testing.T) {
 	}
 }
 
-// TestRestartInTheMiddleOfALeadership: the leader goes on, and nobody is
-// elected beside it.
+// TestRestartInTheMiddleOfALeadership: the leader goes on, and no other candidate is elected
+// meanwhile.
 func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	url := newDatabase(t, server.URL) + "&lease-max=5s"
@@ -185,8 +185,8 @@ func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 	})
 }
 
-// TestCommitsSurviveACrashWhereTheDatabaseHasItOff (postgres-P3): the control group, a
-// statement without our precaution, is lost.
+// TestCommitsSurviveACrashWhereTheDatabaseHasItOff (postgres-P3): the control, a statement
+// without our precaution, is lost.
 func TestCommitsSurviveACrashWhereTheDatabaseHasItOff(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	url := newDatabase(t, server.URL)
@@ -244,9 +244,8 @@ func readStore(t testing.TB, s *store) (record.Record, string) {
 	return r, version
 }
 
-// TestNobodyIsElectedByAStoreThatHasForgotten: the row is taken back to what
-// it was before the grant, as a failover to a standby that lagged behind does,
-// and the server starts again.
+// TestNobodyIsElectedByAStoreThatHasForgotten: the row is taken back to its state before the
+// grant, as after a failover to a standby that lagged behind, and the server starts again.
 func TestNobodyIsElectedByAStoreThatHasForgotten(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	const leaseMax = 3 * time.Second
@@ -276,8 +275,8 @@ func TestPromotedStandbyIsAnotherIncarnation(t *testing.T) {
 	}
 }
 
-// TestPrimaryWithoutItsSynchronousStandbyElectsNobody: the cancelled wait commits
-// there and a read shows it, but it was never acknowledged.
+// TestPrimaryWithoutItsSynchronousStandbyElectsNobody: cancelling the wait commits the write
+// there, and a read shows it, but it was never acknowledged.
 func TestPrimaryWithoutItsSynchronousStandbyElectsNobody(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	url := newDatabase(t, server.URL)
@@ -301,7 +300,7 @@ func TestPrimaryWithoutItsSynchronousStandbyElectsNobody(t *testing.T) {
 	storetest.Acquire(t, b, "b", 4*time.Second)
 }
 
-// TestManyMakeTheTableAtOnce: nobody sees it half made, and nobody waits.
+// TestManyMakeTheTableAtOnce: nobody sees a half-made table, and nobody waits.
 func TestManyMakeTheTableAtOnce(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	const candidates = 16
@@ -314,7 +313,7 @@ func TestManyMakeTheTableAtOnce(t *testing.T) {
 				name, r := fmt.Sprint("e", i), record.Record{Nonce: "n"}
 				_, err := s.Write(awaittest.Within(t), name, r, "")
 				var notYet *record.NotYetError
-				if errors.As(err, &notYet) && notYet.After == 0 { // it is known now which incarnation it is
+				if errors.As(err, &notYet) && notYet.After == 0 { // the incarnation is known now
 					r.Incarnation = s.Incarnation()
 					_, err = s.Write(awaittest.Within(t), name, r, "")
 				}
@@ -349,7 +348,7 @@ func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
 		t.Errorf("without the right to read: %v", err)
 	}
 	execute(t, url, "grant select, insert, update on conclave_elections to app")
-	writeStore(t, s, record.Record{}, "") // incarnation and all
+	writeStore(t, s, record.Record{}, "") // with its incarnation
 	_, _, err = openStore(t, strings.Replace(asApp, "/test_", "/none_", 1)).Read(awaittest.Within(t), "e")
 	if !errors.Is(err, election.ErrPermanent) {
 		t.Errorf("without a database: %v", err)
@@ -361,7 +360,7 @@ func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {
 	}
 }
 
-// TestPoolsOfTheUserServe: database/sql without anything of ours, and pgxpool.
+// TestPoolsOfTheUserServe: database/sql with nothing of ours, and pgxpool.
 func TestPoolsOfTheUserServe(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	url := newDatabase(t, server.URL)
@@ -401,8 +400,8 @@ func TestPoolsOfTheUserServe(t *testing.T) {
 	}
 }
 
-// TestPoolIsListenedToAsItConnects: the credentials of a pool may come from its BeforeConnect, as
-// those of a cloud's IAM or of Vault do. The connection for LISTEN had those of long ago.
+// TestPoolIsListenedToAsItConnects: the credentials of a pool may come from its BeforeConnect,
+// for example those of a cloud's IAM or of Vault. The connection for LISTEN used outdated ones.
 func TestPoolIsListenedToAsItConnects(t *testing.T) {
 	config, err := pgxpool.ParseConfig(newDatabase(t, stores.Start(t, "postgres").URL))
 	if err != nil {
@@ -434,7 +433,7 @@ func TestPoolIsListenedToAsItConnects(t *testing.T) {
 	})
 }
 
-// TestClosedBackendLeavesThePoolAlone: nothing of the backend is left, and the pool serves on.
+// TestClosedBackendLeavesThePoolAlone: nothing of the backend is left, and the pool still works.
 func TestClosedBackendLeavesThePoolAlone(t *testing.T) {
 	pool, err := pgxpool.New(awaittest.Within(t), newDatabase(t, stores.Start(t, "postgres").URL))
 	if err != nil {

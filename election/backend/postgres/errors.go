@@ -28,7 +28,7 @@ const (
 	undefinedFunction     = "42883"
 )
 
-// sqlState returns the code that the server gave, with pgx, lib/pq and others.
+// sqlState returns the code in an error of the server; it knows pgx, lib/pq and others.
 func sqlState(err error) string {
 	var coded interface{ SQLState() string }
 	if errors.As(err, &coded) {
@@ -41,8 +41,8 @@ func isState(err error, codes ...string) bool {
 	return err != nil && slices.Contains(codes, sqlState(err))
 }
 
-// explain says what was being done and what to do about it, and marks what no
-// retry can overcome.
+// explain says what was being done and what to do about it, and marks errors that no retry
+// can overcome.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil

@@ -29,7 +29,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// owner is who runs PostgreSQL's programs, nil for ourselves.
+// owner returns the user that runs PostgreSQL's programs, nil for our own.
 func owner(t testing.TB) *syscall.SysProcAttr {
 	t.Helper()
 	attributes := &syscall.SysProcAttr{}
@@ -46,8 +46,8 @@ func owner(t testing.TB) *syscall.SysProcAttr {
 	return attributes
 }
 
-// startStandby copies the server and runs the copy as an asynchronous standby.
-// It returns its address.
+// startStandby copies the server, runs the copy as an asynchronous standby, and returns its
+// address.
 func startStandby(t testing.TB, server *stores.Server) string {
 	t.Helper()
 	port, err := childtest.FreePort()
@@ -71,7 +71,7 @@ func startStandby(t testing.TB, server *stores.Server) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = standby.Process.Signal(syscall.SIGQUIT) // an immediate shutdown, children and all
+		_ = standby.Process.Signal(syscall.SIGQUIT) // an immediate shutdown, including children
 		_ = standby.Wait()
 	})
 	return net.JoinHostPort(host, strconv.Itoa(port))
@@ -96,7 +96,8 @@ func awaitValue(t testing.TB, url, query, want string) {
 	})
 }
 
-// TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly: it has never received the grant.
+// TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly, because it has never received the
+// grant.
 func TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly(t *testing.T) {
 	const leaseMax = 4 * time.Second
 	server := stores.Start(t, "postgres")
@@ -112,7 +113,7 @@ func TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly(t *testing.T) {
 	if _, _, err := openStore(t, standby).Read(awaittest.Within(t), "e"); err == nil || !strings.Contains(err.Error(), "standby") {
 		t.Errorf("a read from a standby: %v", err)
 	}
-	// Replication ends here, and nobody has noticed.
+	// Replication ends here, unnoticed.
 	execute(t, standby, "alter system set primary_conninfo = ''", "select pg_reload_conf()")
 	awaitValue(t, standby, "select count(*)::text from pg_stat_wal_receiver", "0")
 	held := storetest.Acquire(t, a, "a", leaseMax)
@@ -121,9 +122,9 @@ func TestAsynchronousStandbyThatIsPromotedElectsNobodyTooEarly(t *testing.T) {
 	storetest.NextAfter(t, held, open(t, standby+"&lease-max=4s"), leaseMax)
 }
 
-// TestCandidateFollowsTheAddressOfThePrimary: one that has reached a standby, as where the address
-// of a primary is changed a moment later than its role, would keep the connection, and be told for
-// ever that it is one.
+// TestCandidateFollowsTheAddressOfThePrimary: where the address of a primary changes a moment
+// later than its role, a candidate that has reached a standby would keep that connection, and
+// would be told forever that it is a standby.
 func TestCandidateFollowsTheAddressOfThePrimary(t *testing.T) {
 	server := stores.Start(t, "postgres")
 	plain := newDatabase(t, server.URL)

@@ -13,21 +13,22 @@ import (
 )
 
 const (
-	// echoWithin is how soon a NOTIFY must be received for LISTEN to count.
+	// echoWithin is how soon this client must receive its own NOTIFY for LISTEN to count as
+	// working.
 	echoWithin = 2 * time.Second
-	// proveEvery is how often a silent connection is proved alive.
+	// proveEvery is how often a silent connection is checked.
 	proveEvery = 10 * time.Second
 )
 
 var errNoListen = errors.New("no connection of its own for LISTEN")
 
-// listen reports changes until the connection breaks. It counts as live only
-// after it has received what was sent by the way that writes take: through
-// PgBouncer in transaction mode LISTEN is accepted and nothing ever arrives.
+// listen reports changes until the connection breaks. The connection counts as live only
+// after it has received what was sent over the connections that writes use: through
+// PgBouncer in transaction mode, LISTEN is accepted but nothing ever arrives.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string, news func() record.News)) error {
 	config, err := s.listenConfig(ctx)
 	if errors.Is(err, errNoListen) {
-		<-ctx.Done() // it would fail again
+		<-ctx.Done() // another attempt would fail too
 	}
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	}
 }
 
-// awaitEcho returns when a NOTIFY of our own has come back.
+// awaitEcho returns when this client's own NOTIFY has arrived.
 func (s *store) awaitEcho(ctx context.Context, connection *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, echoWithin)
 	defer cancel()
@@ -75,14 +76,14 @@ func (s *store) awaitEcho(ctx context.Context, connection *pgx.Conn) error {
 	}
 }
 
-// receive returns the next notification, and proves the connection alive meanwhile.
+// receive returns the next notification; meanwhile it checks that the connection is alive.
 func (s *store) receive(ctx context.Context, connection *pgx.Conn) (string, error) {
 	for {
 		silence, cancel := context.WithTimeout(ctx, proveEvery)
 		notification, err := connection.WaitForNotification(silence)
 		cancel()
 		switch {
-		case err == nil && notification == nil: // woken for something else
+		case err == nil && notification == nil: // woken for another reason
 			continue
 		case err == nil:
 			return notification.Payload, nil
@@ -99,8 +100,8 @@ func (s *store) receive(ctx context.Context, connection *pgx.Conn) (string, erro
 	}
 }
 
-// listenConfig is how to connect for LISTEN: as told, or as the driver does if
-// that is pgx.
+// listenConfig returns how to connect for LISTEN: as Options.Listen says, or as the driver
+// does if that is pgx.
 func (s *store) listenConfig(ctx context.Context) (*pgx.ConnConfig, error) {
 	if s.options.Poll {
 		return nil, errNoListen
@@ -116,7 +117,7 @@ func (s *store) listenConfig(ctx context.Context) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = pooled.Close() }() // back to the pool
+	defer func() { _ = pooled.Close() }() // returns it to the pool
 	var config *pgx.ConnConfig
 	err = pooled.Raw(func(driver any) error {
 		if c, ok := driver.(*stdlib.Conn); ok {

@@ -7,7 +7,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 )
 
-// TestServerThatWasDownIsListenedToLater: the hub tries again after an error only.
+// TestServerThatWasDownIsListenedToLater: the hub tries again only after an error.
 func TestServerThatWasDownIsListenedToLater(t *testing.T) {
 	db, err := sql.Open("pgx", "postgres://u@127.0.0.1:1/x?sslmode=disable&connect_timeout=1")
 	if err != nil {

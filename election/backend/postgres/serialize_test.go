@@ -14,7 +14,7 @@ import (
 )
 
 // unserializable is a server that cannot serialize the next statements, and carries
-// out the others.
+// out all later ones.
 type unserializable struct{ left, statements int }
 
 func (u *unserializable) Connect(context.Context) (driver.Conn, error) { return u, nil }
@@ -47,8 +47,8 @@ func (w *written) Next(row []driver.Value) error {
 	return nil
 }
 
-// A failure to serialize says nothing of the row's version: a holder that took it for
-// a conflict would give up an election that it still has.
+// A serialization failure says nothing about the row's version: a holder that took it
+// for a conflict would give up an election that it still holds.
 func TestFailureToSerializeIsNoConflict(t *testing.T) {
 	for failures, fails := range map[int]bool{1: false, failuresMax: false, failuresMax + 1: true} {
 		server := &unserializable{left: failures}

@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// incarnationSQL names this start of the server and its timeline, which a
-// promotion and a restore change. A standby has none.
+// incarnationSQL identifies this start of the server and its timeline, which changes with a
+// promotion and a restore. It is empty for a standby.
 const incarnationSQL = `case when pg_is_in_recovery() then '' else
 	substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8) || '/' ||
 	extract(epoch from pg_postmaster_start_time())::text end`
 
-// durableSQL turns synchronous_commit on for the transaction it stands in,
-// which is one statement, and leaves what waits for standbys as it is (postgres-P3).
+// durableSQL turns synchronous_commit on for its transaction, which is a single statement.
+// It does not change a setting that waits for standbys (postgres-P3).
 const durableSQL = `set_config('synchronous_commit', case
 	when current_setting('synchronous_commit') in ('off', 'local') then 'on'
 	else current_setting('synchronous_commit') end, true)`
 
-// statements are those for one table. In all of them the row with the empty
-// name holds the adopted incarnation.
+// statements are the statements for one table. In all of them the row with the empty name
+// holds the adopted incarnation.
 type statements struct {
 	table, channel string
 
@@ -30,7 +30,7 @@ type statements struct {
 	ddl                   []string
 }
 
-// guardSQL is what both writes begin with.
+// guardSQL is the beginning of both writes.
 const guardSQL = `with state as (
 	select ` + durableSQL + ` as durable, ` + incarnationSQL + ` as incarnation,
 		coalesce((select record->>'incarnation' from @table where name = ''), '') as adopted,
@@ -39,18 +39,18 @@ const guardSQL = `with state as (
 	from (select 1) as one left join @table as present on present.name = $1::text
 )`
 
-// answerSQL is how both writes end: one row, whatever has happened. What is told is
-// "VERSION:RECORD NAME", the record without a space, and without it if all of it would
-// be more than a notification takes. Versions of this package that do not know the
-// record take it for a part of the version, which is news to them, and read.
+// answerSQL is the end of both writes: it returns one row in any case. The notification is
+// "VERSION:RECORD NAME", with the record free of spaces, and omitted if the whole would be
+// too long for a notification. Versions of this package that do not expect the record take
+// it for a part of the version, which is new to them, and read.
 const answerSQL = `, news as (select $2 || ':' || replace($3, ' ', chr(92) || 'u0020') || ' ' || $1 as payload)
 , told as (select pg_notify(@channel, case when octet_length(payload) < 8000 then payload else $2 || ' ' || $1 end) from written, news)
 select (select count(*) from written), incarnation, incarnation = adopted and incarnation = given, version, nonce, (select count(*) from told), durable
 from state`
 
-// Parameters: $1 name, $2 new version, $3 record, $4 nonce of the holder, and
-// for an update $5 the version that is expected. A driver that sends a
-// statement twice finds its own version and writes the same again (postgres-P2).
+// Parameters: $1 name, $2 new version, $3 record, $4 nonce of the holder, and for an update
+// $5 the expected version. If a driver sends a statement twice, the second one finds its
+// own version and writes the same again (postgres-P2).
 const (
 	insertSQL = guardSQL + `, written as (
 	insert into @table as t (name, version, record)
@@ -90,7 +90,7 @@ func statementsFor(table string) (*statements, error) {
 	return s, nil
 }
 
-// ddl makes the table. A table that is made is taken for the first one: its
+// ddl creates the table. A table that is created counts as the first one, so its
 // incarnation is adopted at once.
 func ddl(quoted string) []string {
 	fill := strings.NewReplacer("@table", quoted).Replace
@@ -118,10 +118,10 @@ func DDL(table string) (string, error) {
 	return strings.Join(ddl(quoted), ";\n") + ";\n", nil
 }
 
-// identifierBytesMax is PostgreSQL's own limit for names.
+// identifierBytesMax is PostgreSQL's limit for names.
 const identifierBytesMax = 63
 
-// quoteTable quotes a name that may have a schema before it.
+// quoteTable quotes a name that may be preceded by a schema.
 func quoteTable(table string) (string, error) {
 	parts := strings.Split(table, ".")
 	if len(parts) > 2 {
@@ -138,7 +138,7 @@ func quoteTable(table string) (string, error) {
 
 var errTable = errors.New(`not a name of 1 to 63 bytes, with or without a schema; write for example "app.elections"`)
 
-// channel is the name under which changes of the table are told.
+// channel returns the channel on which changes of the table are notified.
 func channel(table string) string {
 	if table == TableDefault {
 		return table

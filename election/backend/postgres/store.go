@@ -28,8 +28,8 @@ type store struct {
 	watch   *incarnation.Watch
 	hub     *watchhub.Hub[record.News]
 
-	// beforeListen may change how a connection for LISTEN is made, nil for as told: the
-	// credentials of a pool may be those of a moment.
+	// beforeListen, if not nil, may change the configuration of a connection for LISTEN: a
+	// pool's credentials may be short-lived.
 	beforeListen func(context.Context, *pgx.ConnConfig) error
 }
 
@@ -39,7 +39,7 @@ var (
 	_ record.Incarnated = (*store)(nil)
 )
 
-// Traits names the store.
+// Traits returns what the store promises and what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "postgres", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover; leaders go on if their " +
@@ -53,31 +53,31 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// Watches says that changes are told.
+// Watches says that Wait learns of changes.
 func (s *store) Watches() bool { return !s.options.Poll }
 
-// within bounds a statement: a link that swallows everything must not hold a
-// candidate for longer than its connection is worth.
+// within bounds the time of a statement, so that a link that loses everything does not
+// block a candidate for long.
 func (s *store) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.options.Timeout)
 }
 
-// on runs work on one connection, within the time limit, and on another one if the first
-// turns out to be broken. A connection to a server that takes no writes is closed: a new one
-// may reach the primary, where an address follows it.
+// on runs work on one connection, within the time limit, and again on another one if the
+// first turns out to be broken. A connection to a server that accepts no writes is closed:
+// if the address follows the primary, the next connection reaches it.
 func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn) error) (err error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	for range brokenMax + s.db.Stats().Idle {
 		if err = s.once(ctx, work); !errors.Is(err, driver.ErrBadConn) {
-			break // else a repeated write does the same once (postgres-P2)
+			break // else try again: a repeated write has the same effect (postgres-P2)
 		}
 	}
 	return err
 }
 
-// brokenMax is how often a request is sent over connections that turn out to be broken, beside those
-// that wait in the pool: all of them may be.
+// brokenMax is how many broken connections a request may meet in addition to those that are
+// idle in the pool: all of these may be broken.
 const brokenMax = 3
 
 func (s *store) once(ctx context.Context, work func(context.Context, *sql.Conn) error) error {
@@ -85,21 +85,20 @@ func (s *store) once(ctx context.Context, work func(context.Context, *sql.Conn) 
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // back to the pool
+	defer func() { _ = conn.Close() }() // returns it to the pool
 	err = work(ctx, conn)
 	if errors.Is(err, errStandby) || isState(err, readOnlyTransaction) {
 		_ = conn.Raw(func(connection any) error {
-			if c, ok := connection.(*stdlib.Conn); ok { // a pool of pgx would keep it
-				_ = c.Conn().Close(ctx) // at once where ctx is over
+			if c, ok := connection.(*stdlib.Conn); ok { // else a pgx pool would keep it
+				_ = c.Conn().Close(ctx) // at once if ctx has ended
 			}
-			return driver.ErrBadConn // which closes it
+			return driver.ErrBadConn // closes it
 		})
 	}
 	return err
 }
 
-// Read returns the row of the election. A table that does not exist yet has
-// none.
+// Read returns the row of the election. If the table does not exist yet, there is none.
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
 	var r record.Record
 	var now, version, text string
@@ -127,7 +126,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return r, version, nil
 }
 
-// Write puts the record by one statement, and makes the table if there is none.
+// Write writes the record with one statement. It creates the table if it does not exist.
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	return s.watch.Write(ctx, s, name, r, version)
 }
@@ -144,23 +143,23 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 		statement, args = s.sql.update, append(args, version)
 	}
 	outcome, err := s.put(ctx, statement, args, version, r.Nonce)
-	if isState(err, undefinedTable) { // nothing was written
+	if isState(err, undefinedTable) { // the table was missing, so nothing was written
 		if err := s.makeTable(ctx); err != nil {
 			return outcome, err
 		}
 		outcome, err = s.put(ctx, statement, args, version, r.Nonce)
 	}
 	for range failuresMax {
-		if !isState(err, serializationFailure) { // as when the default isolation is not read committed
+		if !isState(err, serializationFailure) { // possible if the default isolation is not read committed
 			break
 		}
-		outcome, err = s.put(ctx, statement, args, version, r.Nonce) // the one before was rolled back
+		outcome, err = s.put(ctx, statement, args, version, r.Nonce) // the first one was rolled back
 	}
 	return outcome, s.explain("write", err)
 }
 
-// failuresMax is how often a write that the server could not serialize is sent again
-// at once. Such a failure says nothing of the row's version, so that it is no conflict.
+// failuresMax is how often a write that the server could not serialize is repeated at once.
+// Such a failure is not a conflict: it says nothing about the row's version.
 const failuresMax = 3
 
 func (s *store) put(ctx context.Context, statement string, args []any, expected, nonce string) (incarnation.Outcome, error) {
@@ -182,7 +181,7 @@ func (s *store) put(ctx context.Context, statement string, args []any, expected,
 	return outcome, err
 }
 
-// Incarnation is the server as it was seen last.
+// Incarnation returns that of the server as it was seen last.
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt writes the incarnation into the row with the empty name.
@@ -197,8 +196,8 @@ func (s *store) execute(ctx context.Context, statement string, args ...any) erro
 	})
 }
 
-// makeTable makes the table, as others may be doing at the same moment, and
-// adopts the incarnation in the same transaction: nobody sees it without.
+// makeTable creates the table; other candidates may do so at the same moment. It adopts the
+// incarnation in the same transaction, so nobody sees the table without it.
 func (s *store) makeTable(ctx context.Context) error {
 	err := s.on(ctx, func(ctx context.Context, conn *sql.Conn) error {
 		tx, err := conn.BeginTx(ctx, nil)
@@ -214,7 +213,7 @@ func (s *store) makeTable(ctx context.Context) error {
 		return tx.Commit()
 	})
 	if isState(err, duplicateTable, duplicateObject, uniqueViolation) {
-		return nil // somebody else was quicker
+		return nil // another candidate was faster
 	}
 	return s.explain("make the", err)
 }
@@ -225,7 +224,7 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 	return err
 }
 
-// WaitTold waits for news, and brings them.
+// WaitTold waits for news and returns them.
 func (s *store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (record.News, error) {
 	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
 		_, now, err := s.Read(ctx, name)

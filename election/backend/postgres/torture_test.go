@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// TestNoTwoLeadUnderTorture: whatever happens to the server, its memory and the
-// ways to it.
+// TestNoTwoLeadUnderTorture, whatever happens to the server, its memory and the
+// links to it.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const lease, candidates = time.Second, 10
 	server := stores.Start(t, "postgres")
@@ -44,8 +44,8 @@ func TestNoTwoLeadUnderTorture(t *testing.T) {
 		Open: Open, URL: func(i int) string { return strings.Replace(url, server.Addr, ways[i].Addr, 1) }}.Run(t)
 }
 
-// TestNoMoreHoldThanMay: places and a lock for readers and writers, under kills of
-// the server, cut and slow links.
+// TestNoMoreHoldThanMay: places and a lock for readers and writers, while the
+// server is killed and links are partitioned and slow.
 func TestNoMoreHoldThanMay(t *testing.T) {
 	const lease, candidates = time.Second, 12
 	server := stores.Start(t, "postgres")

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// echoWithin is how soon what we publish ourselves must be received.
+	// echoWithin is how soon this client must receive what it has published itself.
 	echoWithin = 2 * time.Second
-	// proveEvery is how often a silent connection is proved alive.
+	// proveEvery is how often a silent connection is checked.
 	proveEvery = 10 * time.Second
 )
 
-// listen reports changes until the connection breaks. It counts as live only
-// after it has received what was published by the way that writes take.
+// listen reports changes until the connection breaks. The connection counts as live only
+// after it has received what was published over the connections that writes use.
 func (s *store) listen(ctx context.Context, live func(), tell func(name, version string, news func() record.News)) error {
 	subscription := s.client.Subscribe(ctx, s.options.Key)
 	defer func() { _ = subscription.Close() }()
-	// A receive does not honour its context.
+	// A receive ignores its context.
 	defer context.AfterFunc(ctx, func() { _ = subscription.Close() })()
 	if err := s.awaitEcho(ctx, subscription); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *store) listen(ctx context.Context, live func(), tell func(name, version
 	}
 }
 
-// awaitEcho returns when our own message has come back.
+// awaitEcho returns when this client's own message has come back.
 func (s *store) awaitEcho(ctx context.Context, subscription *redis.PubSub) error {
 	echo, deadline := newVersion(), time.Now().Add(echoWithin)
 	for {
@@ -63,7 +63,7 @@ func (s *store) awaitEcho(ctx context.Context, subscription *redis.PubSub) error
 	}
 }
 
-// receive returns the next notification, and proves the connection alive meanwhile.
+// receive returns the next notification; meanwhile it checks that the connection is alive.
 func receive(ctx context.Context, subscription *redis.PubSub) (string, error) {
 	for proving := false; ; {
 		news, err := subscription.ReceiveTimeout(ctx, proveEvery)

@@ -118,7 +118,7 @@ func newStore(client redis.UniversalClient, options Options) (*store, error) {
 	return s, nil
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "redis", Schemes: []string{"redis", "rediss", "unix"},
 	Example: "redis://user:password@host:6379/0 (rediss:// with TLS, or redis://sentinel:26379?master_name=NAME)"}
 
@@ -143,7 +143,7 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 	return backend, func() error { return errors.Join(backend.Close(), client.Close()) }, nil
 }
 
-// parse makes a client of a URL. Making one makes no connection.
+// parse creates a client from a URL, without connecting.
 func parse(text string) (*redis.Client, Options, error) {
 	var options Options
 	u, query, err := form.Parse(text)

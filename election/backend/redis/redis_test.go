@@ -24,7 +24,7 @@ func TestURLSaysHowToConnect(t *testing.T) {
 		config.ReadTimeout != 2*time.Second {
 		t.Errorf("%+v", config)
 	}
-	if config.Password != "from the environment" || config.MaxRetries != 0 { // the client's number for none
+	if config.Password != "from the environment" || config.MaxRetries != 0 { // the client's value for none
 		t.Errorf("password %q, %d retries", config.Password, config.MaxRetries)
 	}
 	if options.Key != "app:elections" || options.LeaseMax != 30*time.Second || options.Replicas != 2 {
@@ -52,8 +52,8 @@ func TestReplicasDoNotGoWithACluster(t *testing.T) {
 	}
 }
 
-// TestRingIsRefused: candidates that do not see the same of its servers alive would elect on
-// different ones.
+// TestRingIsRefused: candidates that disagree about which of its servers are alive would
+// elect on different ones.
 func TestRingIsRefused(t *testing.T) {
 	client := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1", "b": "127.0.0.1:2"}})
 	defer client.Close()

@@ -1,9 +1,8 @@
 package redis
 
-// serverLua is what all scripts begin with: which server this is, and that it is the
-// primary. INFO says it in the same step as the rest. A client of go-redis closes a
-// connection that is answered with READONLY: a new one may reach the primary, where an
-// address follows it.
+// serverLua is the beginning of all scripts. It finds out, in the same step as the rest,
+// which server this is and whether it is the primary. go-redis closes a connection whose
+// answer is READONLY; if the address follows the primary, the next connection reaches it.
 const serverLua = `
 local replication = redis.call('INFO', 'replication')
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
@@ -17,26 +16,27 @@ if string.match(replication, 'role:(%w+)') ~= 'master' then
 end
 `
 
-// readLua: KEYS the hash; ARGV the name. It answers with the incarnation and the
-// field.
+// readLua: KEYS is the hash, ARGV the name. It returns the incarnation and the field.
 const readLua = serverLua + `
 return {incarnation, redis.call('HGET', KEYS[1], ARGV[1]) or ''}
 `
 
-// What putLua answers first.
+// The first value that putLua returns.
 const (
 	wasConflict = 0
 	wasWritten  = 1
 	wasRefused  = 2
 )
 
-// putLua: KEYS the hash; ARGV name, new version, nonce of the holder, record,
-// version that is expected, channel, incarnation of the record. A script that is sent twice finds its own
-// version and has written already (redis-D1). A hash in which no incarnation is adopted gets a mark in its
-// place, which is lost with the hash (redis-D3), and is told third. News that cannot be told are no
-// failure: waiters poll. What is told is "VERSION:RECORD NAME", the record without a
-// space; versions of this package that do not know the record take it for a part of
-// the version, which is news to them, and read.
+// putLua: KEYS is the hash. ARGV are name, new version, nonce of the holder, record,
+// expected version, channel, and incarnation of the record.
+//
+// A script that is sent twice finds its own version, and knows that it has already written
+// (redis-D1). A hash in which no incarnation is adopted gets a mark in the field for it;
+// the mark is lost with the hash (redis-D3), and is the third value returned. A failure to
+// publish the news is ignored, because waiters also poll. The published text is
+// "VERSION:RECORD NAME", with the record free of spaces. Versions of this package that do
+// not expect the record take it for a part of the version, which is new to them, and read.
 const putLua = serverLua + `
 local stored = redis.call('HGET', KEYS[1], ARGV[1])
 local version, nonce = '', ''
@@ -62,9 +62,9 @@ redis.pcall('PUBLISH', ARGV[6], ARGV[2] .. ':' .. string.gsub(ARGV[4], ' ', '\\u
 return {1, incarnation}
 `
 
-// adoptLua: KEYS the hash; ARGV the incarnation, which is marked as adopted if
-// it still is the server's, and the mark in its place, which has to be the hash's still, or empty
-// where another incarnation was.
+// adoptLua: KEYS is the hash. ARGV are the incarnation, which is marked as adopted if it is
+// still that of the server, and the mark in the field for it, which the hash must still
+// have; the mark is empty if another incarnation was adopted before.
 const adoptLua = serverLua + `
 local adopted = redis.call('HGET', KEYS[1], '')
 if incarnation == ARGV[1] and adopted and (string.match(adopted, '^%-.*') or '') == ARGV[2] then

@@ -14,8 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// TestNoTwoLeadUnderTorture: whatever happens to the server, its memory and the
-// ways to it.
+// TestNoTwoLeadUnderTorture, whatever happens to the server, its memory and the
+// links to it.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const lease, candidates = time.Second, 10
 	server := stores.Start(t, "redis")

@@ -38,7 +38,7 @@ func TestS3BackendPassesTheSuiteOnVersityGateway(t *testing.T) { pass(t, "s3", "
 
 func TestS3BackendPassesTheSuiteOnMinIO(t *testing.T) { pass(t, "minio", "MinIO ") }
 
-// pass runs the suite on a store; title goes before its version.
+// pass runs the suite on a store; title precedes its version.
 func pass(t *testing.T, name, title string) {
 	server := stores.Start(t, name)
 	var prefixes atomic.Int64
@@ -67,7 +67,7 @@ func pass(t *testing.T, name, title string) {
 	})
 }
 
-// left counts holders and candidates in all objects of the URL.
+// left counts the holders and candidates in all objects of the URL.
 func left(t testing.TB, url string) int {
 	client, bucket, prefix := operator(t, url)
 	objects, err := client.ListObjectsV2(awaittest.Within(t), &awss3.ListObjectsV2Input{Bucket: &bucket, Prefix: &prefix})
@@ -91,8 +91,8 @@ func left(t testing.TB, url string) int {
 
 func open(t testing.TB, url string) election.Backend { return storetest.Opener(s3.Open).Open(t, url) }
 
-// operator is a client beside all candidates, with the bucket and the prefix
-// of the URL.
+// operator is a client that is none of the candidates, with the bucket and the
+// prefix of the URL.
 func operator(t testing.TB, text string) (client *awss3.Client, bucket, prefix string) {
 	t.Helper()
 	u, err := url.Parse(text)

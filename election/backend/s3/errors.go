@@ -17,15 +17,15 @@ func isCode(err error, codes ...string) bool {
 	return errors.As(err, &answer) && slices.Contains(codes, answer.ErrorCode())
 }
 
-// isRefused says that a condition did not hold. A put on an object that is
-// gone is answered with NoSuchKey.
+// isRefused reports whether a condition did not hold. For a put on an object that is gone,
+// the answer is NoSuchKey.
 func isRefused(err error) bool {
 	return isCode(err, "PreconditionFailed", "NoSuchKey", "NotFound")
 }
 
-// explain says what was being done, and which errors are final. What is not
-// known here (slow down, time-outs, 409 when two conditional writes met) passes,
-// and a write that ended so may or may not have been carried out.
+// explain says what was being done, and marks final errors. Unknown errors (slow down,
+// time-outs, 409 when two conditional writes met) count as temporary; a write that ended
+// with one may or may not have been carried out.
 func (s *store) explain(what, key string, err error) error {
 	if what == "put" && isRefused(err) {
 		err = record.ErrConflict

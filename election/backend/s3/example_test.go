@@ -8,8 +8,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/s3"
 )
 
-// A store of one's own beside Amazon's takes an endpoint. Credentials are
-// those of the environment.
+// A store other than Amazon's needs an endpoint. The credentials come from the environment.
 func Example() {
 	ctx := context.Background()
 	backend, end, err := s3.Open(ctx,

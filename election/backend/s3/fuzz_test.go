@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// FuzzDecode: whatever an object holds, it is a record or an error.
+// FuzzDecode: whatever an object holds is a record or an error.
 func FuzzDecode(f *testing.F) {
 	good, err := json.Marshal(content{"n", &record.Record{Holder: "a", Token: 1, Next: &record.Next{ID: "b"}}})
 	if err != nil {

@@ -46,7 +46,7 @@ func Connect(ctx context.Context, text string) (*s3.Client, Options, error) {
 	if err != nil {
 		return nil, Options{}, err
 	}
-	// The SDK's own log would go into the program's standard error.
+	// The SDK's log would write to the program's standard error.
 	load := append(target.load, config.WithLogger(logging.Nop{}))
 	loaded, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
@@ -57,7 +57,7 @@ func Connect(ctx context.Context, text string) (*s3.Client, Options, error) {
 	}
 	client := s3.NewFromConfig(loaded, func(o *s3.Options) {
 		o.UsePathStyle = target.pathStyle
-		// Others' stores do not all know the checksums that AWS has added.
+		// Not all other stores know the checksums that AWS has added.
 		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
 		if target.endpoint != "" {
@@ -67,7 +67,7 @@ func Connect(ctx context.Context, text string) (*s3.Client, Options, error) {
 	return client, target.options, nil
 }
 
-// target is what a URL says.
+// target is the content of a URL.
 type target struct {
 	options   Options
 	endpoint  string
@@ -75,7 +75,7 @@ type target struct {
 	load      []func(*config.LoadOptions) error
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "s3", Schemes: []string{"s3"}, Example: URLExample, Credentials: "the environment or AWS's files"}
 
 func parseURL(text string) (t target, err error) {

@@ -18,7 +18,7 @@ import (
 var ErrConditions = errors.New("the store does not honour If-None-Match and If-Match on writes, so everybody " +
 	"would lead; use a store or a version that does")
 
-// probeTries is how often Probe begins again when others probe at the same time.
+// probeTries is how often Probe starts again because others probe at the same time.
 const probeTries = 20
 
 // Probe checks that the store refuses a write whose condition does not hold: it writes an object
@@ -32,8 +32,8 @@ func Probe(ctx context.Context, client *s3.Client, options Options) error {
 	return s.probe(ctx)
 }
 
-// probeKey is the object of Probe. No election has that key: it has another
-// ending.
+// probeKey returns the key of Probe's object. It is not the key of an election, because it
+// has another ending.
 func (o Options) probeKey() string { return o.Prefix + "/conditions.probe" }
 
 func (s *store) probe(ctx context.Context) error {
@@ -55,7 +55,7 @@ func (s *store) probe(ctx context.Context) error {
 	return nil
 }
 
-// outdated returns an ETag of the object that it had and has no more.
+// outdated returns an ETag that the object has had and no longer has.
 func (s *store) outdated(ctx context.Context, key string) (string, error) {
 	for range probeTries {
 		version, err := s.put(ctx, key, probeContent(), "")

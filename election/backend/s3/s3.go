@@ -81,7 +81,7 @@ func New(client *s3.Client, options Options) (*record.Backend, error) {
 	return record.New(s, record.Options{}), nil
 }
 
-// Traits names the store and says what it depends on.
+// Traits returns what the store promises and what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "s3", LeaseMin: time.Second, Guarantees: election.Guarantees{
 		Failover: "within a Region none: every read sees what was answered, across zones. A bucket replicated to another Region " +
@@ -93,5 +93,5 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// pollLeast is the shortest pause between two looks, unless Options.Poll says otherwise.
+// pollLeast is the shortest pause between two polls, unless Options.Poll is set.
 const pollLeast = 200 * time.Millisecond

@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// bytesMax is the greatest object that is read. A record has some KB.
+// bytesMax is the size of the largest object that is read. A record has a few KB.
 const bytesMax = 1 << 20
 
 // store is a record.Store.
@@ -31,7 +31,7 @@ type store struct {
 	probing objects.Probe
 }
 
-// content is what an object holds.
+// content is the content of an object.
 type content struct {
 	Nonce  string         `json:"nonce"` // random, so that no ETag comes back (s3-O3)
 	Record *record.Record `json:"record"`
@@ -67,7 +67,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return r, aws.ToString(out.ETag), nil
 }
 
-// Write puts the object if it still has the ETag (s3-O1).
+// Write writes the object if it still has the ETag (s3-O1).
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	if err := s.probing.Once(ctx, s.probe); err != nil {
 		return "", err
@@ -79,8 +79,8 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	return s.put(ctx, objects.Key(s.options.Prefix, name), data, version)
 }
 
-// put writes an object if it still has the ETag, empty for none at all, and
-// returns the new one.
+// put writes an object if it still has the ETag (empty for no object), and returns the new
+// one.
 func (s *store) put(ctx context.Context, key string, data []byte, version string) (string, error) {
 	input := &s3.PutObjectInput{Bucket: &s.options.Bucket, Key: &key, Body: bytes.NewReader(data),
 		ContentType: aws.String("application/json")}
@@ -101,7 +101,7 @@ func (s *store) put(ctx context.Context, key string, data []byte, version string
 	return after, nil
 }
 
-// Wait returns when it is time to look again.
+// Wait returns when it is time to read again.
 func (s *store) Wait(ctx context.Context, name, _ string, limit time.Duration) error {
 	return s.pace.Wait(ctx, name, limit)
 }
@@ -126,11 +126,11 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// once switches the retries of one call off (s3-O4). The caller tries again
-// when it still makes sense.
+// once turns off the retries of one call (s3-O4). The caller tries again while it makes
+// sense.
 func once(o *s3.Options) { o.Retryer = aws.NopRetryer{} }
 
-// errNotOurs marks an object that something else has written.
+// errNotOurs is returned for an object that another program has written.
 var errNotOurs = errors.New("the object is not of an election; use a prefix of its own")
 
 func decode(data []byte) (record.Record, error) {

@@ -36,7 +36,7 @@ func testStore(t *testing.T, name string) {
 	})
 }
 
-// storeAt is a store on a server that is reached by the given address.
+// storeAt returns a store on a server that is reached at the given address.
 func storeAt(t testing.TB, server *stores.Server, addr string) *store {
 	t.Helper()
 	u, err := url.Parse(strings.Replace(server.URL, server.Addr, addr, 1))
@@ -58,7 +58,8 @@ func storeAt(t testing.TB, server *stores.Server, addr string) *store {
 	return s
 }
 
-// TestWriteWhoseAnswerIsLostIsNoConflict: nobody knows, and the next read tells.
+// TestWriteWhoseAnswerIsLostIsNoConflict: its outcome is unknown, and the next
+// read reveals it.
 func TestWriteWhoseAnswerIsLostIsNoConflict(t *testing.T) {
 	server := stores.Start(t, "s3")
 	link, err := server.Link()

@@ -18,8 +18,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// onServer returns a store on a server that a test makes up, and a count of
-// the requests.
+// onServer returns a store on a server that a test provides, and a count of the requests.
 func onServer(t *testing.T, handle http.HandlerFunc) (*store, *atomic.Int64) {
 	t.Helper()
 	var calls atomic.Int64
@@ -43,8 +42,8 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	fmt.Fprintf(w, "<Error><Code>%s</Code></Error>", code)
 }
 
-// TestErrorsAreTriedOnceAndToldApart: nobody may take a conflict for a
-// failure, a failure for a conflict, or one that passes for one that does not.
+// TestErrorsAreTriedOnceAndToldApart: a conflict must not be taken for a
+// failure, a failure for a conflict, or a temporary error for a permanent one.
 func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
 	for _, test := range []struct {
 		status              int
@@ -73,7 +72,7 @@ func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
 	}
 }
 
-// pretender keeps objects and honours the conditions it is told to.
+// pretender keeps objects, and honours only the conditions that it is told to.
 type pretender struct {
 	ifNoneMatch, ifMatch bool
 	etag                 int

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// TestNoTwoLeadUnderTorture: whatever happens to the server and the ways to it.
+// TestNoTwoLeadUnderTorture, whatever happens to the server and the links to it.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const lease, candidates = 2 * time.Second, 5
 	server := stores.Start(t, "s3")

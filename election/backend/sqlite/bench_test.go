@@ -8,14 +8,14 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// BenchmarkPoll is one look of a candidate that waits.
+// BenchmarkPoll is one look of a waiting candidate.
 func BenchmarkPoll(b *testing.B) {
 	s := openStore(b, newURL(b))
 	write(b, s, record.Record{Nonce: "n"}, "")
 	poll(b, s)
 }
 
-// BenchmarkPollOfALooker is one through a connection that has written nothing yet.
+// BenchmarkPollOfALooker is one look through a connection that has not written anything yet.
 func BenchmarkPollOfALooker(b *testing.B) {
 	url := newURL(b)
 	write(b, openStore(b, url), record.Record{Nonce: "n"}, "")

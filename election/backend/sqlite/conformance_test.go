@@ -32,7 +32,7 @@ func TestSQLitePassesTheSuite(t *testing.T) {
 	suite(t, "SQLite "+lookUp(t, newURL(t), "select sqlite_version()"), emptyFile)
 }
 
-// TestSQLiteWithARollbackJournalPassesTheSuite, in a file that a program has made.
+// TestSQLiteWithARollbackJournalPassesTheSuite in a file that a program has made.
 func TestSQLiteWithARollbackJournalPassesTheSuite(t *testing.T) {
 	suite(t, "SQLite "+lookUp(t, newURL(t), "select sqlite_version()")+", rollback journal", func(t testing.TB) string {
 		url := emptyFile(t)
@@ -59,7 +59,7 @@ func suite(t *testing.T, title string, empty func(testing.TB) string) {
 	})
 }
 
-// held reports whether nobody can write: somebody is in a transaction for longer than others take.
+// held reports whether nobody can write, because a transaction takes longer than others do.
 func held(t testing.TB, url string) bool {
 	t.Helper()
 	db := openDB(t, url, "_pragma=busy_timeout(300)")

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// Drivers share no type of errors. Their texts all have SQLite's own messages,
+// Drivers have no common type of errors. But their texts contain SQLite's own messages,
 // which have not changed since version 3.
 
 func says(err error, texts ...string) bool {
@@ -27,22 +27,22 @@ func says(err error, texts ...string) bool {
 	return false
 }
 
-// isBusy reports whether somebody else had the lock.
+// isBusy reports whether another connection held the lock.
 func isBusy(err error) bool {
 	return !errors.Is(err, election.ErrPermanent) && says(err, "database is locked", "database table is locked", "database schema is locked", "SQLITE_BUSY")
 }
 
 func isNoTable(err error) bool { return says(err, "no such table") }
 
-// isNested reports whether a transaction was begun within another.
+// isNested reports whether a transaction was begun inside another one.
 func isNested(err error) bool { return says(err, "within a transaction") }
 
-// isDatabaseMoved reports whether SQLite itself has seen that the file was removed or
-// replaced, which it does with a rollback journal. Not every driver tells the number.
+// isDatabaseMoved reports whether SQLite itself has noticed that the file was removed or
+// replaced, which it does with a rollback journal. Not every driver shows the number.
 func isDatabaseMoved(err error) bool { return says(err, "readonly database (1032)") }
 
-// explain says what was being done and what to do about it, and marks what no
-// retry can overcome.
+// explain says what was being done and what to do about it, and marks errors that no retry
+// can overcome.
 func (s *store) explain(what string, err error) error {
 	if err == nil || errors.Is(err, record.ErrConflict) {
 		return err

@@ -13,30 +13,30 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// files are the connections that have served, each with what is known of the file
+// files are the connections that have been used, each with what is known about the file
 // that it has open (sqlite-Q4).
 type files struct {
 	mu    sync.Mutex
 	known map[driver.Conn]file
 }
 
-// file is one that a connection has open.
+// file is the file that a connection has open.
 type file struct {
 	conn driver.Conn
 	path string
-	// info is nil as long as another file than that which has the name now may be
-	// open: the connection is of a program's pool and may be from before that file.
+	// info is nil while the connection may have another file open than the one that has the
+	// name now: it comes from a program's own pool and may be older than that file.
 	info os.FileInfo
 }
 
-// knownMax bounds the connections that are known: a pool does not say which it has
-// closed. One that is forgotten proves again what it has open.
+// knownMax bounds the connections that are remembered, because a pool does not say which
+// ones it has closed. One that was forgotten proves again which file it has open.
 const knownMax = 256
 
 func newFiles() *files { return &files{known: make(map[driver.Conn]file)} }
 
-// isKey reports whether a connection can be told from others. Those of a driver that
-// wraps another one may not be.
+// isKey reports whether a connection can be distinguished from others. Those of a driver
+// that wraps another one may not be.
 func isKey(conn driver.Conn) bool { return conn != nil && reflect.ValueOf(conn).Comparable() }
 
 func (f *files) get(conn driver.Conn) (file, bool) {
@@ -51,7 +51,7 @@ func (f *files) get(conn driver.Conn) (file, bool) {
 
 func (f *files) put(one file) {
 	if !isKey(one.conn) {
-		return // it is looked at each time
+		return // it is checked each time
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -67,8 +67,8 @@ func (f *files) put(one file) {
 // errMoved says that a connection has another file open than the database's.
 var errMoved = fmt.Errorf("its file was removed or replaced: %w", driver.ErrBadConn)
 
-// admit returns an error for a connection that must not serve: errMoved for that
-// one, others for every one to this database (sqlite-Q5).
+// admit returns an error for a connection that must not be used: errMoved if only this one
+// must not, another error if none to this database may be (sqlite-Q5).
 func (f *files) admit(ctx context.Context, conn *sql.Conn) (file, error) {
 	var raw driver.Conn
 	if err := conn.Raw(func(one any) error { raw, _ = one.(driver.Conn); return nil }); err != nil {
@@ -86,8 +86,8 @@ func (f *files) admit(ctx context.Context, conn *sql.Conn) (file, error) {
 	return one, one.check()
 }
 
-// check returns an error if another file has the name by which it was opened, or
-// none has.
+// check returns an error if the name by which the file was opened belongs to another file
+// or to none.
 func (o file) check() error {
 	now, err := os.Stat(o.path)
 	if err != nil || o.info != nil && !os.SameFile(o.info, now) {
@@ -96,8 +96,8 @@ func (o file) check() error {
 	return nil
 }
 
-// lookAt asks a connection for the name of what it has open, and refuses what others
-// could not see or lock.
+// lookAt asks a connection for the name of the file that it has open, and returns an error
+// for a file that others could not see or lock.
 func lookAt(ctx context.Context, conn *sql.Conn) (file, error) {
 	var path, mode string
 	if err := conn.QueryRowContext(ctx, "select file from pragma_database_list where name = 'main'").Scan(&path); err != nil {

@@ -4,5 +4,5 @@ package sqlite
 
 import "os"
 
-// links is how many names a file has, as far as is known.
+// links returns the number of a file's names, as far as it is known on this system.
 func links(os.FileInfo) uint64 { return 1 }

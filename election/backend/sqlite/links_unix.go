@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// links is how many names a file has.
+// links returns the number of a file's names.
 func links(info os.FileInfo) uint64 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return uint64(stat.Nlink)

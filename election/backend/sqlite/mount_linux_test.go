@@ -12,8 +12,9 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// mount mounts one file on another. Without CAP_SYS_ADMIN the other is a copy, which the
-// test says is mounted: what the kernel tells of mounts is a test of networkfs.
+// mount mounts one file on another. Without CAP_SYS_ADMIN, it copies the file, and the
+// test claims that the copy is a mount: a test of networkfs checks what the kernel
+// reports about mounts.
 func mount(t *testing.T, file, on string) {
 	t.Helper()
 	err := syscall.Mount(file, on, "", syscall.MS_BIND, "")
@@ -29,8 +30,7 @@ func mount(t *testing.T, file, on string) {
 	isMount = func(path string) bool { return path == on }
 }
 
-// TestMountedFileIsRefused (sqlite-Q5), as it is in a container that has been given the
-// file alone.
+// TestMountedFileIsRefused (sqlite-Q5), as in a container into which only the file is mounted.
 func TestMountedFileIsRefused(t *testing.T) {
 	url, second := newURL(t), newURL(t)
 	path, mounted := strings.TrimPrefix(url, "sqlite://"), strings.TrimPrefix(second, "sqlite://")

@@ -50,12 +50,12 @@ func open(text string) (*store, *sql.DB, error) {
 	if err != nil {
 		return nil, nil, form.Refuse(text, err)
 	}
-	// busy_timeout is what a request would lower it to; fullfsync makes a sync reach
-	// the disk on macOS.
+	// busy_timeout is the value to which a request would lower it; fullfsync makes a sync
+	// reach the disk on macOS.
 	source := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: url.Values{"_pragma": {
 		fmt.Sprintf("busy_timeout(%d)", busyMax.Milliseconds()), "fullfsync(1)"}}.Encode()}
 	if !strings.HasPrefix(source.Path, "/") {
-		source.Path = "/" + source.Path // a drive of Windows
+		source.Path = "/" + source.Path // begins with a drive letter (Windows)
 	}
 	driver, err := sqlite.NewConnector(source.String())
 	if err != nil {
@@ -72,14 +72,14 @@ func open(text string) (*store, *sql.DB, error) {
 	return s, db, nil
 }
 
-// connector notes which file each connection has opened (sqlite-Q4).
+// connector records which file each connection has opened (sqlite-Q4).
 type connector struct {
 	driver.Connector
 	path  string
 	files *files
 }
 
-// movesMax is how often a file may be replaced while it is opened.
+// movesMax is how often a file may be replaced while it is being opened.
 const movesMax = 5
 
 func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -87,14 +87,14 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	for range movesMax {
-		before, _ := os.Stat(c.path) // none is made, and found in the next round
+		before, _ := os.Stat(c.path) // no file: it is created now, and found in the next round
 		conn, err := c.Connector.Connect(ctx)
 		if err != nil {
 			return nil, err
 		}
 		after, err := os.Stat(c.path)
 		if err == nil && before != nil && os.SameFile(before, after) {
-			if err = refuse(c.path); err == nil { // now that it is there
+			if err = refuse(c.path); err == nil { // check again, now that it exists
 				err = prepare(ctx, conn)
 			}
 			if err != nil {
@@ -110,8 +110,8 @@ func (c *connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return nil, fmt.Errorf("open %s: it is replaced again and again", c.path)
 }
 
-// prepare puts an empty database into WAL mode, and lets connections to one in that
-// mode not sync each commit (sqlite-Q2).
+// prepare puts an empty database into WAL mode. On a connection to a database in WAL mode
+// it turns off the sync of each commit (sqlite-Q2).
 func prepare(ctx context.Context, conn driver.Conn) error {
 	query := func(text string) (string, error) {
 		rows, err := conn.(driver.QueryerContext).QueryContext(ctx, text, nil)
@@ -149,7 +149,7 @@ func prepare(ctx context.Context, conn driver.Conn) error {
 	}
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "sqlite", Schemes: []string{"sqlite"}, Example: URLExample}
 
 // parse reads a URL.

@@ -11,7 +11,7 @@ import (
 )
 
 // refuse returns an error for a file that others could not lock, or whose log and journal
-// others would not find: SQLite names them after the file (sqlite-Q5).
+// others would not find, because SQLite names these after the file (sqlite-Q5).
 func refuse(path string) error {
 	at := located(path)
 	if err := refuseNetwork(path, filepath.Dir(at)); err != nil {
@@ -19,7 +19,7 @@ func refuse(path string) error {
 	}
 	info, err := os.Stat(at)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // it is looked at again when it was made
+		return nil // it is checked again when it was created
 	}
 	if err != nil {
 		return err
@@ -39,13 +39,14 @@ func refuse(path string) error {
 
 var errLinked = errors.New("those who use another one write into another log (-wal); remove the other hard links, and copy it with \"vacuum into\"")
 
-// isMount is networkfs.IsMount; a test mounts nothing, for only root may.
+// isMount is networkfs.IsMount; a test replaces it, because only root may mount.
 var isMount = networkfs.IsMount
 
-// linksMax bounds the symbolic links that lead to a file that is not there yet.
+// linksMax bounds the symbolic links that are followed to a file that does not exist yet.
 const linksMax = 40
 
-// located returns where a file is, or is made: links to it followed.
+// located returns the path of a file with symbolic links resolved, even if the file does
+// not exist yet.
 func located(path string) string {
 	for range linksMax {
 		if at, err := filepath.EvalSymlinks(path); err == nil {

@@ -8,15 +8,15 @@ import (
 	"path/filepath"
 )
 
-// SQL does not tell which file a connection has open, but for its name, and drivers
-// have no common call that does. So a connection whose opening we have not watched
-// looks at a file that it opens beside, by that name, and is known to have the same
-// one open when that file has what it has written (sqlite-Q4).
+// SQL shows only the name of the file that a connection has open, and drivers have no
+// common call for more. So if a connection was not opened by this package, it also opens
+// the file that now has that name. If that file contains what the connection has just
+// written, the connection has the same file open (sqlite-Q4).
 
-// besideSchema names that file in a connection, for as long as a look takes.
+// besideSchema is the name of that file in the connection, while it is open.
 const besideSchema = "conclave_beside"
 
-// through has statements look at the file that has the database's name.
+// through runs statements on the file that has the database's name.
 func (s *store) through(ctx context.Context, conn *sql.Conn, f file, look func(*statements) error) error {
 	if f.info != nil {
 		return look(s.sql)
@@ -34,8 +34,8 @@ func (s *store) through(ctx context.Context, conn *sql.Conn, f file, look func(*
 	return look(s.beside)
 }
 
-// attach opens the file of a path. With a cache that connections share it would be what
-// they have open, which SQLite refuses.
+// attach opens the file at a path, with a private cache: a shared one would be what the
+// connection has open already, which SQLite refuses.
 func attach(ctx context.Context, conn *sql.Conn, path string) error {
 	_, err := conn.ExecContext(ctx, "attach database ? as "+besideSchema, path)
 	if !says(err, "already attached") {
@@ -46,9 +46,9 @@ func attach(ctx context.Context, conn *sql.Conn, path string) error {
 	return err
 }
 
-// prove returns an error unless the file that has the database's name has a version
-// that this connection has just written. A version that somebody has replaced since
-// proves nothing either.
+// prove returns an error unless the file that has the database's name contains the version
+// that this connection has just written. If somebody has replaced that version since,
+// nothing is proved.
 func (s *store) prove(ctx context.Context, conn *sql.Conn, f file, name, version string) error {
 	if f.info != nil {
 		return nil

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Statements with their parameters. @table is filled in; its schema keeps a
-// temporary table of the same name from standing in for it, or one of a database
-// that is attached.
+// Statements with their parameters; @table is replaced. The schema in it keeps SQLite from
+// using a temporary table of the same name, or one of an attached database.
 const (
 	ddlSQL = `create table if not exists @table (
 	name    text not null primary key,
@@ -31,7 +30,7 @@ where name = ? and version = ?`
 	namesSQL = `select name from @table`
 )
 
-// statements are those for one table.
+// statements are the statements for one table.
 type statements struct {
 	table                                     string
 	ddl, read, version, names, insert, update string

@@ -122,7 +122,7 @@ func newStore(db *sql.DB, options Options) (*store, error) {
 
 var errNegative = errors.New("sqlite: Timeout and Poll must not be negative; leave them out for the defaults")
 
-// Traits names the store and says what it depends on.
+// Traits returns what the store promises and what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "sqlite", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "there is none: one machine, one file on a local disk. A process that is frozen during a " +

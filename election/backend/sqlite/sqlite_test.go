@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { storetest.Opener(Open).Main(m) }
 
-// newURL names a database that does not exist yet.
+// newURL returns the URL of a database that does not exist yet.
 func newURL(t testing.TB) string { return "sqlite://" + t.TempDir() + "/elections.db" }
 
 // openStore opens the store of a URL as another process would.
@@ -36,7 +36,7 @@ func openStore(t testing.TB, url string) *store {
 	return s
 }
 
-// openDB opens a pool of a program's own, with parameters of the driver.
+// openDB opens a pool as a program would, with parameters of the driver.
 func openDB(t testing.TB, url, parameters string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite://")+"?"+parameters)
@@ -47,7 +47,7 @@ func openDB(t testing.TB, url, parameters string) *sql.DB {
 	return db
 }
 
-// storeOn is a store on a pool of a program's own.
+// storeOn returns a store on a program's own pool.
 func storeOn(t testing.TB, db *sql.DB) *store {
 	t.Helper()
 	s, err := newStore(db, Options{})
@@ -185,7 +185,7 @@ func TestWhatHasATokenIsSynced(t *testing.T) {
 	}
 }
 
-// TestConnectionLeftWithinATransactionIsRefused (sqlite-Q1): it would commit nothing.
+// TestConnectionLeftWithinATransactionIsRefused (sqlite-Q1), because it would commit nothing.
 func TestConnectionLeftWithinATransactionIsRefused(t *testing.T) {
 	url := newURL(t)
 	other := openStore(t, url)
@@ -210,7 +210,7 @@ func TestConnectionLeftWithinATransactionIsRefused(t *testing.T) {
 	}
 }
 
-// TestLockIsWaitedForAsLongAsTheContextLasts (sqlite-Q3), whatever busy_timeout.
+// TestLockIsWaitedForAsLongAsTheContextLasts (sqlite-Q3), whatever the busy_timeout.
 func TestLockIsWaitedForAsLongAsTheContextLasts(t *testing.T) {
 	for _, journal := range []string{"wal", "delete"} {
 		for _, parameters := range []string{"", "_pragma=busy_timeout(600000)", "_pragma=busy_timeout(0)"} {
@@ -247,8 +247,8 @@ func TestLockIsWaitedForAsLongAsTheContextLasts(t *testing.T) {
 	}
 }
 
-// TestWriteThatEndsWithItsContextLeavesNoLock: neither a connection in the pool nor
-// another process finds one.
+// TestWriteThatEndsWithItsContextLeavesNoLock, neither for a connection in the pool nor
+// for another process.
 func TestWriteThatEndsWithItsContextLeavesNoLock(t *testing.T) {
 	url := newURL(t)
 	s := openStore(t, url)
@@ -265,8 +265,8 @@ func TestWriteThatEndsWithItsContextLeavesNoLock(t *testing.T) {
 	}
 }
 
-// lateDriver opens connections of which one answers, when it has done its last
-// statement of those that are allowed, that the context has ended.
+// lateDriver opens connections. After the last statement that is allowed, the connection
+// that ran it answers that the context has ended.
 type lateDriver struct {
 	driver.Connector
 	allowed atomic.Int64
@@ -283,7 +283,7 @@ func (d *lateDriver) Connect(ctx context.Context) (driver.Conn, error) {
 	return &lateConn{conn, d}, err
 }
 
-// late is called when a statement was done.
+// late is called after each statement.
 func (d *lateDriver) late() error {
 	if d.allowed.Add(-1) != 0 {
 		return nil
@@ -311,9 +311,9 @@ func (c *lateConn) QueryContext(ctx context.Context, query string, args []driver
 	return rows, err
 }
 
-// TestContextThatEndsWithAStatementLeavesNothing (sqlite-Q3): whichever statement was
-// done when its context ended, the pool has no connection within a transaction or with
-// pragmas that are ours, and everybody can write.
+// TestContextThatEndsWithAStatementLeavesNothing (sqlite-Q3): after whichever statement
+// the context ended, the pool has no connection within a transaction or with pragmas of
+// ours, and everybody can write.
 func TestContextThatEndsWithAStatementLeavesNothing(t *testing.T) {
 	url := newURL(t)
 	execute(t, url, "pragma journal_mode = wal", "create table theirs (a)")
@@ -323,8 +323,8 @@ func TestContextThatEndsWithAStatementLeavesNothing(t *testing.T) {
 	}
 	other := openStore(t, url)
 	write(t, other, record.Record{}, "")
-	// try has one request meet its end with its n-th statement, and returns whether it
-	// had as many.
+	// try lets the context of one request end with the request's n-th statement, and
+	// reports whether it had that many.
 	try := func(t *testing.T, n int64, request func(context.Context, *store, string) error) bool {
 		late := &lateDriver{Connector: own}
 		db := sql.OpenDB(late)
@@ -391,7 +391,7 @@ func TestContextThatEndsWithAStatementLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestFileThatIsReplacedIsNoticed (sqlite-Q4): those that have the old one open learn.
+// TestFileThatIsReplacedIsNoticed (sqlite-Q4) by the processes that have the old file open.
 func TestFileThatIsReplacedIsNoticed(t *testing.T) {
 	for _, parameters := range []string{"", "_pragma=busy_timeout(100)"} {
 		url := newURL(t)
@@ -430,7 +430,7 @@ func TestFileThatIsReplacedIsNoticed(t *testing.T) {
 	}
 }
 
-// replace puts a copy in place of a database, as an operator does who restores one.
+// replace puts a copy in place of a database, as an operator does to restore it.
 func replace(t testing.TB, url string) {
 	t.Helper()
 	path := strings.TrimPrefix(url, "sqlite://")
@@ -445,8 +445,8 @@ func replace(t testing.TB, url string) {
 	}
 }
 
-// TestConnectionFromBeforeARestoreDoesNotServe (sqlite-Q4): an application's pool had
-// it open, and it is the first that we see of it.
+// TestConnectionFromBeforeARestoreDoesNotServe (sqlite-Q4): an application's pool opened
+// it before we saw any other.
 func TestConnectionFromBeforeARestoreDoesNotServe(t *testing.T) {
 	for _, test := range []struct{ journal, parameters string }{
 		{"wal", ""}, {"wal", "_pragma=busy_timeout(5000)"}, {"wal", "cache=shared"}, {"delete", ""},
@@ -474,8 +474,8 @@ func TestConnectionFromBeforeARestoreDoesNotServe(t *testing.T) {
 	}
 }
 
-// TestLookersSeeTheFileThatHasTheName (sqlite-Q4), through a connection that has
-// another one open and never writes.
+// TestLookersSeeTheFileThatHasTheName (sqlite-Q4), even through a connection that has
+// another file open and never writes.
 func TestLookersSeeTheFileThatHasTheName(t *testing.T) {
 	for _, parameters := range []string{"", "mode=ro", "cache=shared"} {
 		url := newURL(t)
@@ -506,8 +506,8 @@ func TestLookersSeeTheFileThatHasTheName(t *testing.T) {
 	}
 }
 
-// TestManyConnectionsMakeNoneForgotten (sqlite-Q4): one that is no longer known is
-// not taken for one that has the file open which has the name now.
+// TestManyConnectionsMakeNoneForgotten (sqlite-Q4): a connection that is no longer known
+// is not assumed to have the file open that has the name now.
 func TestManyConnectionsMakeNoneForgotten(t *testing.T) {
 	url := newURL(t)
 	s := openStore(t, url)
@@ -551,8 +551,8 @@ func TestWhatNobodyElseCouldUseIsRefused(t *testing.T) {
 	}
 }
 
-// TestFileWithTwoNamesIsRefused (sqlite-Q5): each name has a log of its own, which those
-// who use the other name do not see.
+// TestFileWithTwoNamesIsRefused (sqlite-Q5): each name has a log of its own, which users
+// of the other name do not see.
 func TestFileWithTwoNamesIsRefused(t *testing.T) {
 	url, second := newURL(t), newURL(t)
 	path, other := strings.TrimPrefix(url, "sqlite://"), strings.TrimPrefix(second, "sqlite://")
@@ -575,7 +575,7 @@ func TestFileWithTwoNamesIsRefused(t *testing.T) {
 	}
 }
 
-// TestFileIsLookedAtWhereItIs (sqlite-Q5), not where a symbolic link to it is.
+// TestFileIsLookedAtWhereItIs (sqlite-Q5), not at a symbolic link to it.
 func TestFileIsLookedAtWhereItIs(t *testing.T) {
 	there, here := t.TempDir(), filepath.Join(t.TempDir(), "elections.db")
 	file := filepath.Join(there, "file.db")
@@ -673,7 +673,7 @@ func TestBadOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestManyMakeTheDatabaseAtOnce: all of them can write soon.
+// TestManyMakeTheDatabaseAtOnce: soon all of them can write.
 func TestManyMakeTheDatabaseAtOnce(t *testing.T) {
 	for range 3 {
 		url := newURL(t)

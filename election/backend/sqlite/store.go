@@ -24,15 +24,15 @@ type store struct {
 	sql     *statements
 	beside  *statements // see store.through
 	files   *files
-	// begun, when a test sets it, is called within every transaction.
+	// begun is set by tests; it is called within every transaction.
 	begun func(ctx context.Context, conn *sql.Conn)
 }
 
 var _ record.Store = (*store)(nil)
 
-// on runs work on one connection, within the time limit. What is left in a state
-// that nobody knows is closed: a statement of which a driver only says that the
-// context has ended may have been executed.
+// on runs work on one connection, within the time limit. It closes a connection whose state
+// is unknown: if a driver only says that the context has ended, the statement may have been
+// executed.
 func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn, file) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.Timeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn, fi
 	if err != nil {
 		return err
 	}
-	defer func() { _ = conn.Close() }() // back to the pool
+	defer func() { _ = conn.Close() }() // returns it to the pool
 	err = patiently(ctx, conn, func() error {
 		one, err := s.files.admit(ctx, conn)
 		if err != nil {
@@ -57,7 +57,7 @@ func (s *store) on(ctx context.Context, work func(context.Context, *sql.Conn, fi
 	return err
 }
 
-// Read returns the row of the election. A table that does not exist yet has none.
+// Read returns the row of the election. If the table does not exist yet, there is none.
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
 	var r record.Record
 	var version string
@@ -70,8 +70,8 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return r, version, s.explain("read", err)
 }
 
-// look reads a row as it is now: in a transaction that somebody had left open it
-// would be what it was then.
+// look reads a row as it is now. A transaction that was left open would show it as it was
+// when the transaction began.
 func (s *store) look(ctx context.Context, conn *sql.Conn, by *statements, name string) (r record.Record, version string, err error) {
 	err = transact(ctx, conn, "begin", func() (err error) {
 		r, version, err = s.row(ctx, conn, by, name)
@@ -105,7 +105,7 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	}
 	next, written := newVersion(), false
 	err = s.on(ctx, func(ctx context.Context, conn *sql.Conn, f file) error {
-		if !written { // a proof that has met a lock is tried again alone
+		if !written { // the write is done; a proof that has met a lock is repeated alone
 			if err := s.swap(ctx, conn, name, r, next, string(text), version); err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	return next, nil
 }
 
-// swap writes a row if it has the version.
+// swap writes a row if it has the given version.
 func (s *store) swap(ctx context.Context, conn *sql.Conn, name string, r record.Record, next, text, version string) error {
 	before, now, err := s.look(ctx, conn, s.sql, name)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *store) swap(ctx context.Context, conn *sql.Conn, name string, r record.
 	return synced(ctx, conn, put) // sqlite-Q2
 }
 
-// put is the transaction of a write.
+// put makes the transaction of a write.
 func (s *store) put(ctx context.Context, conn *sql.Conn, name, next, text, version string) error {
 	return transact(ctx, conn, "begin immediate", func() error {
 		if s.begun != nil {
@@ -163,8 +163,8 @@ func (s *store) put(ctx context.Context, conn *sql.Conn, name, next, text, versi
 	})
 }
 
-// Wait looks again and again whether the row has another version, a little more or
-// less often, so that candidates that were started together do not stay together.
+// Wait polls until the row has another version. The pauses vary a little, so that
+// candidates that were started together do not stay in step.
 func (s *store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -179,7 +179,8 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 		if err == nil && now != version {
 			return nil
 		}
-		// After an error the next look tells, in time: the poll paces it.
+		// After an error return: the caller's next read reports it. The pause limits how
+		// often that happens.
 		if polling.Sleep(within, polling.Jitter(s.options.Poll)) != nil || err != nil {
 			return context.Cause(ctx)
 		}

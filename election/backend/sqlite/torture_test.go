@@ -18,14 +18,14 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// writerVariable makes a test's process a writer of the database that it names.
+// writerVariable makes a test process write to the database that it names.
 const writerVariable = "CONCLAVE_SQLITE_WRITER"
 
-// TestWriter is such a process: it writes a row of its own until it is killed.
+// TestWriter is that process: it writes a row of its own until it is killed.
 func TestWriter(t *testing.T) {
 	url := os.Getenv(writerVariable)
 	if url == "" {
-		return // it is the process of another test
+		return // this process runs another test
 	}
 	s := openStore(t, url)
 	fmt.Println("writes")
@@ -38,8 +38,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// faults of a file: somebody holds its lock, a writer is killed within a write or
-// frozen in one, the log is written back, the journal is another one.
+// faults returns faults of a file: somebody holds its lock, a writer is killed or
+// paused in the middle of a write, the log is written back, the journal mode changes.
 func faults(url string, lease time.Duration) map[string]func(*testing.T, *rand.Rand) {
 	awhile := func(random *rand.Rand) {
 		awaittest.RealTime(time.Duration(random.Int64N(int64(5*lease/2))), "the length of the fault")
@@ -101,8 +101,8 @@ func tortureOf(t *testing.T, candidates int) storetest.Torture {
 		Open: Open, URL: func(int) string { return url }}
 }
 
-// TestNoTwoLeadUnderTorture: whatever happens to the file and those who write to it.
+// TestNoTwoLeadUnderTorture, whatever happens to the file and its writers.
 func TestNoTwoLeadUnderTorture(t *testing.T) { tortureOf(t, 10).Run(t) }
 
-// TestNoMoreHoldThanMay: places and a lock for readers and writers, under the same.
+// TestNoMoreHoldThanMay: places and a lock for readers and writers, under the same faults.
 func TestNoMoreHoldThanMay(t *testing.T) { tortureOf(t, 12).Holders(t) }

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// busyMax is how long SQLite itself may wait for a lock: not every driver ends
-	// that wait with the context. The rest of the time we wait.
+	// busyMax is how long SQLite itself may wait for a lock. Not every driver ends that
+	// wait with the context, so this package waits for the rest of the time.
 	busyMax = 50 * time.Millisecond
-	// pauseMax is the longest pause between two tries for a lock.
+	// pauseMax is the longest pause between two attempts to get a lock.
 	pauseMax = 20 * time.Millisecond
 	// cleanUpWithin bounds what is done after a context has ended.
 	cleanUpWithin = time.Second
@@ -26,8 +26,8 @@ const (
 	full = 2
 )
 
-// patiently tries work again as long as the database is locked by others and the
-// context lasts (sqlite-Q3). What has met a lock has changed nothing.
+// patiently repeats work while others lock the database, until the context ends
+// (sqlite-Q3). Work that has met a lock has not changed anything.
 func patiently(ctx context.Context, conn *sql.Conn, work func() error) error {
 	var own int64
 	if err := conn.QueryRowContext(ctx, "pragma busy_timeout").Scan(&own); err != nil {
@@ -51,13 +51,13 @@ func patiently(ctx context.Context, conn *sql.Conn, work func() error) error {
 	return err
 }
 
-// set sets a pragma of the connection. Some answer with a row.
+// set sets a pragma of the connection. Some pragmas return a row.
 func set(ctx context.Context, conn *sql.Conn, pragma string, value int64) error {
 	_, err := conn.ExecContext(ctx, fmt.Sprintf("pragma %s = %d", pragma, value))
 	return err
 }
 
-// putBack sets what its owner had set. A connection on which that fails is closed.
+// putBack restores the owner's value of a pragma. If that fails, the connection is closed.
 func putBack(ctx context.Context, conn *sql.Conn, pragma string, value int64) error {
 	within, cancel := afterEnd(ctx)
 	defer cancel()
@@ -67,12 +67,12 @@ func putBack(ctx context.Context, conn *sql.Conn, pragma string, value int64) er
 	return nil
 }
 
-// afterEnd returns a context for what is done also after the end of ctx.
+// afterEnd returns a context for what must also be done after ctx has ended.
 func afterEnd(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), cleanUpWithin)
 }
 
-// discard closes a connection: a transaction that it is in is rolled back.
+// discard closes a connection, which rolls back its transaction if there is one.
 func discard(conn *sql.Conn) {
 	_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 }
@@ -84,7 +84,7 @@ func transact(ctx context.Context, conn *sql.Conn, begin string, work func() err
 		case isNested(err):
 			return errNested
 		case !isBusy(err):
-			rollback(ctx, conn) // it may have begun all the same: its context has ended
+			rollback(ctx, conn) // it may have begun although its context has ended
 			discard(conn)
 		}
 		return err
@@ -101,7 +101,7 @@ func transact(ctx context.Context, conn *sql.Conn, begin string, work func() err
 	return err
 }
 
-// rollback ends a transaction, also after the end of ctx.
+// rollback ends a transaction, even after ctx has ended.
 func rollback(ctx context.Context, conn *sql.Conn) error {
 	within, cancel := afterEnd(ctx)
 	defer cancel()
@@ -109,8 +109,8 @@ func rollback(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// isOrdinary reports whether a transaction that ended so leaves a connection that
-// is as good as before.
+// isOrdinary reports whether the connection is still usable after a transaction that ended
+// with this error.
 func isOrdinary(err error) bool { return errors.Is(err, record.ErrConflict) || isBusy(err) }
 
 // synced runs work on a connection that syncs its commits.

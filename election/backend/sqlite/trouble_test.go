@@ -16,8 +16,7 @@ import (
 	"modernc.org/sqlite"
 )
 
-// trouble is a disk whose commits take long, or are not confirmed when their work is
-// done.
+// trouble is a disk whose commits take long, or are not confirmed after their work is done.
 type trouble struct {
 	slow atomic.Int64
 	mute atomic.Bool
@@ -61,7 +60,7 @@ func (c troubled) Connect(ctx context.Context) (driver.Conn, error) {
 	return &troubledConn{conn, c.disk}, nil
 }
 
-// troubledConn is late with commits, or silent about them.
+// troubledConn is late with commits, or does not confirm them.
 type troubledConn struct {
 	driver.Conn
 	disk *trouble

@@ -11,7 +11,7 @@ import (
 
 func TestZooKeeperBackendPassesTheSuiteOnApacheZooKeeper(t *testing.T) {
 	s, err := servers.Start(t.Context(), servers.Apache(servers.Apache39), servers.Options{
-		// Its own least session timeout, two ticks, is longer than the suite's lease.
+		// Its own minimum session timeout, two ticks, is longer than the suite's lease.
 		Config: []string{"tickTime=200", "maxClientCnxns=0"},
 	})
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestCandidateWhoseLogIsBlockedIsElected: the OnEvent of its client does not return any
-// more when its turn comes. It would keep that turn, as its session lives.
+// TestCandidateWhoseLogIsBlockedIsElected: the OnEvent of its client no longer returns when
+// its turn comes. The candidate would keep its place in the queue, because its session lives.
 func TestCandidateWhoseLogIsBlockedIsElected(t *testing.T) {
 	addr := startServerFor(t, 10*time.Second)
 	blocked, full := make(chan struct{}), make(chan struct{})

@@ -9,8 +9,9 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestCloseLetsTheSessionOfALeaderExpire: its function goes on, and may until its
-// deadline. To end the session would elect the next one at once.
+// TestCloseLetsTheSessionOfALeaderExpire: the leader's function goes on, and may
+// do so until its deadline. If the session ended at Close, the next candidate
+// would be elected at once.
 func TestCloseLetsTheSessionOfALeaderExpire(t *testing.T) {
 	addr := startServerFor(t, 10*time.Second)
 	first, second := open(t, addr), open(t, addr)

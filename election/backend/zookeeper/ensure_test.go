@@ -13,7 +13,7 @@ import (
 )
 
 // TestEnsureDoesNotRenewWithoutPause: the session proves each renewal by a request that may
-// be older than the call, by a quarter of the timeout.
+// have been sent up to a quarter of the timeout before the call.
 func TestEnsureDoesNotRenewWithoutPause(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	var renewals atomic.Int64

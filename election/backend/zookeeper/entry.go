@@ -15,35 +15,35 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// entry is a candidate: its znode.
+// entry is a candidate with its znode.
 type entry struct {
 	*store
 	claim  election.Claim
 	parent string
 
 	client atomic.Pointer[client.Client] // nil before Create
-	znode  atomic.Pointer[znode]         // nil while it is not known whether it was created
-	left   atomic.Bool                   // it was deleted for good
-	// own, before and nomination are the waiter's; own and record are Guard's.
+	znode  atomic.Pointer[znode]         // nil while it is not known whether it exists
+	left   atomic.Bool                   // it was deleted and will not be created again
+	// The waiter uses own, before and nomination; Guard uses own and record.
 	own, before, record slot
 	nomination          queue.Nomination
-	request             atomic.Pointer[election.Request] // as Guard has seen it in the record
-	timeout             atomic.Int64                     // of the session, as the latest proof rests on it
+	request             atomic.Pointer[election.Request] // the one that Guard has seen in the record
+	timeout             atomic.Int64                     // of the session, on which the last proof depends
 	clearing            sync.Once
 
 	mu    sync.Mutex
-	last  record // as the latest History has shown it
+	last  record // as the last History has read it
 	queue slot   // a watch on the queue
-	rival string // as of the look that left it
+	rival string // as of the read that has set the watch
 }
 
-// znode is a candidate's.
+// znode is the znode of a candidate.
 type znode struct {
 	path, name string
 	czxid      zk.Zxid
 }
 
-// Entry returns the znode of a claim.
+// Entry returns the candidate of a claim.
 func (s *store) Entry(life context.Context, claim election.Claim) queue.Entry {
 	one := slot{life: life}
 	return &entry{store: s, claim: claim, parent: s.parent(claim.Election), own: one, before: one, record: one, queue: one}
@@ -60,13 +60,12 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	return queue.Lease{}, err
 }
 
-// Renew reports whether the session lives.
+// Renew reports whether the session is alive.
 func (e *entry) Renew(context.Context) (queue.Lease, error) { return queue.Lease{}, e.session().Err() }
 
-// Enter creates the znode, and what is missing above it. When the answer is lost it looks
-// whether the znode is there (zookeeper-K4). A claim whose znode was taken out enters again:
-// then the znode that it had is gone, and whether it has another one is not known before
-// there is an answer.
+// Enter creates the znode and its missing parents. If the answer is lost, it checks whether
+// the znode exists (zookeeper-K4). A claim whose znode was removed enters again: its former
+// znode is gone, and until there is an answer it is not known whether it has a new one.
 func (e *entry) Enter(ctx context.Context) error {
 	e.znode.Store(nil)
 	data := described{id: e.claim.ID, metadata: e.claim.Metadata}.data()
@@ -85,8 +84,8 @@ func (e *entry) Enter(ctx context.Context) error {
 	}
 }
 
-// find looks for the znode by the nonce. One that another session of this process
-// has made dies with that session and is not used.
+// find looks for the znode by the nonce. One that another session of this process has
+// created is not used, because it disappears with that session.
 func (e *entry) find(ctx context.Context) error {
 	path, err := e.session().FindProtected(ctx, e.parent, prefix(e.claim))
 	if err != nil {
@@ -103,14 +102,14 @@ func (e *entry) find(ctx context.Context) error {
 	return nil
 }
 
-// know takes note of the znode that there is.
+// know records the znode that exists.
 func (e *entry) know(path string, stat zk.Stat) {
 	_, name := zk.SplitPath(path)
 	e.znode.Store(&znode{path, name, stat.Czxid})
 }
 
-// Place finds the znode in the queue, and watches it and the one before. A list
-// may be old, but an entry that is missing from it before this one is gone for good:
+// Place finds the znode in the queue, and watches it and its predecessor. The list may be
+// old, but an entry before this one that is missing from it is gone for good, because
 // numbers only grow.
 func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	gone := queue.Place{Standing: queue.Gone}
@@ -143,8 +142,8 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	}
 }
 
-// queued are the names in the queue, in order. A session that ends ends the question,
-// and so does the end of the store: the caller may have left.
+// queued returns the names in the queue, in order. The request ends with the session and
+// with the store; the caller may have left before.
 func (e *entry) queued(ctx context.Context) ([]string, error) {
 	if !e.store.enter() {
 		return nil, errClosed
@@ -157,17 +156,17 @@ func (e *entry) queued(ctx context.Context) ([]string, error) {
 	})
 }
 
-// driftPart is which part of the session timeout is kept clear for clocks that do not run
-// at one rate. They drift for all of the timeout, and the Elector knows of the lease,
-// three quarters of it: what is missing is greatest, 1.8 per cent, for a server that
-// is 15 per cent faster.
+// driftPart is the part of the session timeout that is reserved for clocks that differ in
+// rate (one in 50). The clocks drift during the whole timeout, but the Elector only knows
+// the lease, three quarters of it. The difference is greatest, 1.8 per cent, for a server
+// that is 15 per cent faster.
 const driftPart = 50
 
-// Prove has a quorum decide a transaction that fails without the znode, and then
-// looks whose znode it is (zookeeper-K3, zookeeper-K6).
+// Prove has a quorum decide a transaction that fails without the znode, and then checks
+// whose znode it is (zookeeper-K3, zookeeper-K6).
 //
-// A read would not do, nor would a sync: a follower that is partitioned answers
-// reads for some time, and a leader that was deposed answers a sync.
+// Neither a read nor a sync is enough: a partitioned follower answers reads for some time,
+// and a deposed leader answers a sync.
 func (e *entry) Prove(ctx context.Context, history *queue.History) (proof queue.Proof, err error) {
 	own, sent := e.znode.Load(), e.store.options.Client.Clock.Now()
 	ops := []client.Operation{client.CheckOp(own.path, -1)}
@@ -227,13 +226,11 @@ func (e *entry) Note(ctx context.Context, history queue.History) error {
 	return err
 }
 
-// clearPause is the pause between two tries to remove what a failed release
-// has left.
+// clearPause is the pause between two attempts to remove what a failed release has left.
 const clearPause = 200 * time.Millisecond
 
-// Revoke deletes the znode. After a failure that goes on in the background: the
-// session may live on for other elections, and with it a znode that leads for
-// nobody.
+// Revoke deletes the znode. After a failure it continues in the background: the session may
+// last for other elections, and keep a znode that leads although its claim has ended.
 func (e *entry) Revoke(ctx context.Context) error {
 	if e.session() == nil || e.left.Load() {
 		return nil
@@ -246,7 +243,7 @@ func (e *entry) Revoke(ctx context.Context) error {
 	return err
 }
 
-// clear removes what is left of a claim, as long as it takes.
+// clear removes what is left of a claim, however long that takes.
 func (e *entry) clear() {
 	for e.remove(e.life) != nil {
 		select {
@@ -257,9 +254,9 @@ func (e *entry) clear() {
 	}
 }
 
-// remove deletes the znode. Where it is not known whether there is one, and with
-// a session that is over, it is looked for by its nonce first: the servers may
-// think otherwise.
+// remove deletes the znode. If it is not known whether the znode exists, or if the session
+// is over, it first looks for the znode by its nonce, because the servers may still have
+// it.
 func (e *entry) remove(ctx context.Context) error {
 	own, c := e.znode.Load(), e.session()
 	path := ""

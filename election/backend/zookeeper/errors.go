@@ -12,12 +12,12 @@ import (
 var (
 	errGone   = fmt.Errorf("%w: this candidate's znode was deleted", election.ErrLost)
 	errClosed = election.Permanent(election.ErrClosed)
-	// errForeign says that the data of the election's znode is not ours to
-	// change.
+	// errForeign is returned if another program has written the data of the election's
+	// znode.
 	errForeign = errors.New("the data of the election's znode was written by another program")
 )
 
-// Mark gives errors of the store the marks of package election.
+// Mark adds the marks of package election to errors of the store.
 func (s *store) Mark(err error) error {
 	switch {
 	case errors.Is(err, zk.ErrAuthFailed), errors.Is(err, zk.ErrNoAuth), errors.Is(err, zk.ErrInvalidACL):
@@ -28,7 +28,7 @@ func (s *store) Mark(err error) error {
 	return err
 }
 
-// unless returns another error instead of one that matches, nil instead of nil.
+// unless returns other if err matches matches. It returns nil for nil.
 func unless(err, matches, other error) error {
 	if errors.Is(err, matches) {
 		return other
@@ -36,8 +36,8 @@ func unless(err, matches, other error) error {
 	return err
 }
 
-// unlessHistory returns queue.ErrNoHistory instead of an error that is due to the history
-// which was to be written: others have its place, or a quota has no space for it.
+// unlessHistory returns queue.ErrNoHistory for an error that was caused by writing the
+// history: other data is in its place, or a quota leaves no space for it.
 func unlessHistory(err error, history *queue.History) error {
 	if history == nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Waiters yields those after the own znode. Other clients are not named.
+// Waiters yields the candidates behind this one. Candidates of other clients have no id.
 func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 	children, _, err := e.session().Children(ctx, e.parent)
 	if err != nil {
@@ -39,13 +39,13 @@ func (e *entry) Waiters(ctx context.Context) iter.Seq2[queue.Candidate, error] {
 	}
 }
 
-// Nominate writes the nomination into the znode of the chosen one.
+// Nominate writes the nomination into the znode of the chosen candidate.
 func (e *entry) Nominate(ctx context.Context, chosen queue.Candidate) (queue.Nomination, error) {
 	_, err := e.session().Set(ctx, chosen.Key, described{chosen.ID, stateNominated, chosen.Metadata}.data(), -1)
 	return queue.Nomination{}, unless(err, zk.ErrNoNode, election.ErrNoCandidate)
 }
 
-// Answered reads the znode of the chosen one.
+// Answered reads the znode of the chosen candidate.
 func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.Nomination) (queue.Nomination, error) {
 	data, stat, watch, err := e.session().GetW(ctx, chosen.Key)
 	if err != nil {
@@ -65,12 +65,13 @@ func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.No
 	}
 }
 
-// Promote does nothing: Leave makes way.
+// Promote does nothing: Leave makes way for the successor.
 func (e *entry) Promote(context.Context, queue.Candidate) error { return nil }
 
-// Answer writes into the own znode, unless there is another nomination by now. It
-// says of itself what stands there: a leader that has dropped it knows no metadata. A
-// claim that enters again was nominated by what is gone.
+// Answer writes the answer into this candidate's znode, unless another nomination has
+// replaced this one. It keeps the metadata as it is in the znode now: a leader that has
+// dropped it would not understand an answer with metadata. A claim that enters again does
+// not answer, because the znode that was nominated is gone.
 func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	own := e.znode.Load()
 	if own == nil {
@@ -88,8 +89,8 @@ func (e *entry) Answer(ctx context.Context, n queue.Nomination) error {
 	return unless(unless(err, zk.ErrBadVersion, nil), zk.ErrNoNode, nil)
 }
 
-// describeAgain puts the metadata of a leader back that the one before has dropped
-// (see described). Nothing depends on it.
+// describeAgain restores the metadata of this leader if its predecessor has dropped it (see
+// described). Nothing depends on it.
 func (e *entry) describeAgain(ctx context.Context) {
 	own := e.znode.Load()
 	if len(e.claim.Metadata) == 0 || own == nil {
@@ -102,8 +103,8 @@ func (e *entry) describeAgain(ctx context.Context) {
 	}
 }
 
-// findRival returns the waiter that outranks the holder. It looks again when the
-// queue has changed, so that many arrivals cost one look a renewal.
+// findRival returns the waiter that outranks the holder. It reads the queue only after a
+// change, so many arrivals cost one read for each renewal.
 func (e *entry) findRival(ctx context.Context) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +120,7 @@ func (e *entry) findRival(ctx context.Context) string {
 	if best, found := queue.Rival(e.behind(children), e.claim.Priority); found {
 		data, _, err := e.session().Get(ctx, best.Key)
 		if err != nil {
-			e.queue.set(nil) // who it is has to be asked again, also if the queue does not change
+			e.queue.set(nil) // ask again for its id, even if the queue does not change
 			return ""
 		}
 		e.rival = describedIn(data).id
@@ -127,7 +128,7 @@ func (e *entry) findRival(ctx context.Context) string {
 	return e.rival
 }
 
-// after returns those after the own znode, in order, without their ids.
+// behind returns the candidates behind this one, in order, without their ids.
 func (e *entry) behind(children []string) (waiters []queue.Candidate) {
 	names := candidates(children)
 	for _, name := range names[slices.Index(names, e.znode.Load().name)+1:] {
@@ -137,7 +138,7 @@ func (e *entry) behind(children []string) (waiters []queue.Candidate) {
 	return waiters
 }
 
-// Leave deletes the znode, and those between it and the successor.
+// Leave deletes this candidate's znode, and those between it and the successor's.
 func (e *entry) Leave(ctx context.Context, history *queue.History, successor *queue.Candidate) error {
 	own := e.znode.Load()
 	if own == nil || e.session().Err() != nil {
@@ -157,9 +158,9 @@ func (e *entry) Leave(ctx context.Context, history *queue.History, successor *qu
 	return unlessHistory(unless(unless(err, zk.ErrBadVersion, queue.ErrConflict), zk.ErrNoNode, queue.ErrConflict), history)
 }
 
-// makeWay returns the operations that take out of the queue the candidate
-// between this one and its successor; none if it has gone, or if one stands
-// between that must not be taken out.
+// makeWay returns the operations that remove the candidate between this one and its
+// successor from the queue. It returns none if that candidate has gone, or if one in
+// between must not be removed.
 func (e *entry) makeWay(ctx context.Context, successor string) (ops []client.Operation) {
 	children, _, err := e.session().Children(ctx, e.parent)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Parts of a candidate's name, those of Curator's protected creates and of its
+// Parts of a candidate's name. They are those of Curator's protected creates and of its
 // LeaderLatch.
 const (
 	protectedMark = "_c_"
@@ -21,8 +21,8 @@ const (
 
 const hexDigits = "0123456789ABCDEF"
 
-// parent returns the znode of an election: its name as one segment, with all
-// but plain ASCII, and the slash and the percent sign, as %XX.
+// parent returns the znode of an election: its name as one segment. The slash, the percent
+// sign and everything but plain ASCII become %XX.
 func (s *store) parent(name string) string {
 	var out strings.Builder
 	for i := range len(name) {
@@ -46,14 +46,14 @@ func unescape(segment string) string {
 	return name
 }
 
-// prefix is how the names of a claim's znode begin. The priority in it is what
-// Curator's names lack: by it a candidate of this package is known.
+// prefix returns the beginning of the names of a claim's znodes. Curator's names have no
+// priority, so the priority identifies a candidate of this package.
 func prefix(claim election.Claim) string {
 	return protectedMark + guid(claim.Nonce) + priorityMark + strconv.Itoa(claim.Priority) + latchMark
 }
 
-// priority returns that of a candidate of this package, and false for one of
-// another client in the same queue.
+// priority returns the priority of a candidate of this package, and false for one of
+// another client.
 func priority(name string) (int, bool) {
 	head, _, _ := strings.Cut(name, latchMark)
 	_, digits, ok := strings.Cut(head, priorityMark)
@@ -64,8 +64,8 @@ func priority(name string) (int, bool) {
 	return number, err == nil
 }
 
-// guid writes 32 digits as Curator writes its ids: it takes the first 36
-// characters after its mark for one.
+// guid formats 32 digits like Curator's ids, because Curator takes the first 36 characters
+// after its mark for an id.
 func guid(nonce string) string {
 	if len(nonce) != 32 {
 		return nonce
@@ -73,8 +73,7 @@ func guid(nonce string) string {
 	return nonce[:8] + "-" + nonce[8:12] + "-" + nonce[12:16] + "-" + nonce[16:20] + "-" + nonce[20:]
 }
 
-// candidates returns those among the children that are candidates, in the
-// order of their numbers.
+// candidates returns the children that are candidates, in the order of their numbers.
 func candidates(children []string) []string {
 	queue := slices.DeleteFunc(slices.Clone(children), func(name string) bool {
 		_, ok := sequence(name)
@@ -83,9 +82,8 @@ func candidates(children []string) []string {
 	slices.SortFunc(queue, func(a, b string) int {
 		x, _ := sequence(a)
 		y, _ := sequence(b)
-		// The server's counter is an int32 that wraps around. The difference,
-		// which wraps too, is right as long as candidates are less than 2^31
-		// creates apart.
+		// The server's counter is an int32 that wraps around. The difference wraps too, and
+		// is right as long as two candidates are less than 2^31 creates apart.
 		return int(x - y)
 	})
 	return queue

@@ -20,8 +20,8 @@ func TestCandidatesAreSortedByNumberAcrossTheWrap(t *testing.T) {
 	}
 }
 
-// TestCandidatesOfAllNegativeNumbersAreSeen: those of less than ten digits have
-// their sign among the ten characters.
+// TestCandidatesOfAllNegativeNumbersAreSeen: when a number has fewer than ten
+// digits, its sign is one of the ten characters.
 func TestCandidatesOfAllNegativeNumbersAreSeen(t *testing.T) {
 	id := prefix(election.Claim{Nonce: "0123456789abcdef0123456789abcdef"})
 	want := []string{id + "-1000000000", id + "-999999999", id + "-000000001", id + "0000000000"}
@@ -30,7 +30,8 @@ func TestCandidatesOfAllNegativeNumbersAreSeen(t *testing.T) {
 	}
 }
 
-// TestOnlyOwnCandidatesHaveAPriority: the others are never taken out of the queue.
+// TestOnlyOwnCandidatesHaveAPriority: other clients' candidates are never taken
+// out of the queue.
 func TestOnlyOwnCandidatesHaveAPriority(t *testing.T) {
 	own := prefix(election.Claim{Nonce: "0123456789abcdef0123456789abcdef", Priority: 7}) + "0000000001"
 	if p, ours := priority(own); !ours || p != 7 {

@@ -12,10 +12,9 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestLeaseEndsWhileTheSessionIsProven: that the transaction was decided does not
-// mean that the leader counts the session from then. The candidate has waited,
-// and sent no heartbeat for as long as a client may. The clocks drift from that
-// heartbeat on, for longer than the lease.
+// TestLeaseEndsWhileTheSessionIsProven: a decided transaction does not mean that the leader
+// counts the session from that moment. The candidate has waited, and has sent no heartbeat for
+// as long as a client may. From that heartbeat on, the clocks drift for longer than the lease.
 func TestLeaseEndsWhileTheSessionIsProven(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -31,7 +30,7 @@ func TestLeaseEndsWhileTheSessionIsProven(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, _ := c.ProvenUntil()
-	// A quarter of it before the lease, if that began now.
+	// A quarter of it before the end of a lease that began now.
 	awaittest.Until(t, "half of the session has passed", func() bool { return clock.Now() >= first.Add(-c.Timeout()/2) })
 	grant, err := b.Acquire(ctx, election.Claim{Election: "e", ID: "a", Nonce: "0123456789abcdef0123456789abcdef", Lease: 4 * time.Second})
 	for range 20 {
@@ -51,7 +50,7 @@ func TestLeaseEndsWhileTheSessionIsProven(t *testing.T) {
 }
 
 // TestClaimHasASessionWithItsOwnLease: a program looks at an election before it campaigns, as
-// `conclave run` does. The session to look with is not that of the claim, and ends.
+// `conclave run` does. The session that it looks with is not the claim's session, and ends.
 func TestClaimHasASessionWithItsOwnLease(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	ctx := awaittest.Within(t)

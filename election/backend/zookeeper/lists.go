@@ -7,30 +7,30 @@ import (
 	"github.com/conclave-project/conclave/client"
 )
 
-// lists lets candidates of one process that look at one queue at a time share what the
-// servers answer. Ten thousand that come together would each ask for ten thousand
-// names. Nobody gets an answer to what was asked before its own look began.
+// lists shares the servers' answers among candidates of one process that read the same
+// queue at the same time: ten thousand that arrive together would otherwise each ask for
+// ten thousand names. A caller never gets an answer whose request was sent before its call.
 type lists struct {
 	mu      sync.Mutex
-	running map[queueOf]*list // whose answer is on its way
-	next    map[queueOf]*list // that is asked for when that has come
+	running map[queueOf]*list // the request that is waiting for its answer
+	next    map[queueOf]*list // the request to send after that answer
 }
 
-// queueOf is a queue as one session sees it.
+// queueOf is a queue as read by one session.
 type queueOf struct {
 	client *client.Client
 	parent string
 }
 
-// list is an answer, for all who wait for it. Its names are in order, and nobody
-// changes them.
+// list is an answer for all who wait for it. Its names are sorted and must not be modified.
 type list struct {
 	done  chan struct{}
 	names []string
 	err   error
 }
 
-// candidates are those of a queue now. Spawn runs what goes on when a caller has left.
+// candidates returns the current candidates of a queue. spawn runs a function that
+// continues after the caller has left.
 func (l *lists) candidates(ctx context.Context, of queueOf, spawn func(func()), read func() ([]string, error)) ([]string, error) {
 	one := l.join(of, spawn, read)
 	select {
@@ -41,7 +41,7 @@ func (l *lists) candidates(ctx context.Context, of queueOf, spawn func(func()), 
 	}
 }
 
-// join returns the list that is asked for next.
+// join returns the list that will be requested next.
 func (l *lists) join(of queueOf, spawn func(func()), read func() ([]string, error)) *list {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -64,7 +64,7 @@ func (l *lists) join(of queueOf, spawn func(func()), read func() ([]string, erro
 	return one
 }
 
-// run asks, and again as long as somebody waits for the next list.
+// run makes the request, and repeats it while somebody waits for the next list.
 func (l *lists) run(of queueOf, one *list, read func() ([]string, error)) {
 	for one != nil {
 		children, err := read()
@@ -74,7 +74,7 @@ func (l *lists) run(of queueOf, one *list, read func() ([]string, error)) {
 	}
 }
 
-// take begins the next list, nil if nobody waits for one.
+// take begins the next list; it returns nil if nobody waits for one.
 func (l *lists) take(of queueOf) *list {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 )
 
-// TestThoseWhoLookTogetherShareAList: the first one asks, all who come before the
-// answer share the next one, and nobody gets an answer to an older question.
+// TestThoseWhoLookTogetherShareAList: the first caller asks, all callers that arrive
+// before the answer share the next list, and nobody gets an answer to an older question.
 func TestThoseWhoLookTogetherShareAList(t *testing.T) {
 	synctest.Test(t, thoseWhoLookTogetherShareAList)
 }

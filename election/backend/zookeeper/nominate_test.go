@@ -17,7 +17,7 @@ import (
 )
 
 // queued starts candidates one after the other, so that they wait in this order, and
-// returns the channel to which each writes when it leads.
+// returns a channel to which each sends its id when it leads.
 func queued(t *testing.T, addr string, ids ...string) (electors map[string]*election.Elector, led chan string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -50,7 +50,7 @@ func queued(t *testing.T, addr string, ids ...string) (electors map[string]*elec
 	return electors, led
 }
 
-// TestTransferPassesThoseBetween: b and c stand before the chosen one. They are
+// TestTransferPassesThoseBetween: b and c wait before the chosen candidate. They are
 // taken out of the queue, wait again and lead later.
 func TestTransferPassesThoseBetween(t *testing.T) {
 	addr := startServer(t)
@@ -67,7 +67,7 @@ func TestTransferPassesThoseBetween(t *testing.T) {
 	var later []string
 	leader := "d"
 	for range 3 {
-		awaitQueue(t, operator(t, addr), 4) // the one that was taken out has come back
+		awaitQueue(t, operator(t, addr), 4) // the candidate that was taken out is back
 		if err := electors[leader].Resign(awaittest.Within(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -80,8 +80,8 @@ func TestTransferPassesThoseBetween(t *testing.T) {
 	}
 }
 
-// TestTransferDoesNotPassOtherClients: a candidate of Curator that stands
-// between would consider themselves leaders, so the transfer is refused and nobody moves.
+// TestTransferDoesNotPassOtherClients: a candidate of Curator that waits in between would
+// consider itself the leader, so the transfer is refused and the queue stays as it is.
 func TestTransferDoesNotPassOtherClients(t *testing.T) {
 	addr := startServer(t)
 	c := operator(t, addr)
@@ -109,8 +109,8 @@ func TestTransferDoesNotPassOtherClients(t *testing.T) {
 	}
 }
 
-// TestBookOfAnotherProgramIsLeftAlone: the data of the election's znode may be
-// in use; there is no history then, and elections go on.
+// TestBookOfAnotherProgramIsLeftAlone: the data of the election's znode may belong to
+// another program. There is no history then, and elections go on.
 func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
 	addr := startServerFor(t, time.Minute)
 	c := operator(t, addr)
@@ -136,9 +136,9 @@ func TestBookOfAnotherProgramIsLeftAlone(t *testing.T) {
 	}
 }
 
-// TestMetadataOutlivesALeaderThatKnowsNone: a leader from before there was metadata
-// writes the id and the nomination over it, and understands no answer but one line. The
-// candidate answers so, and says again what it said when it leads.
+// TestMetadataOutlivesALeaderThatKnowsNone: a leader from before metadata existed overwrites
+// it with the id and the nomination, and understands no answer longer than one line. The
+// candidate answers with one line, and announces its metadata again when it leads.
 func TestMetadataOutlivesALeaderThatKnowsNone(t *testing.T) {
 	addr := startServerFor(t, time.Minute)
 	c, b := operator(t, addr), open(t, addr)
@@ -174,7 +174,7 @@ func TestMetadataOutlivesALeaderThatKnowsNone(t *testing.T) {
 	}
 }
 
-// awaitData returns when a znode has the data.
+// awaitData returns once a znode has the data.
 func awaitData(t *testing.T, c *client.Client, path, want string) {
 	t.Helper()
 	last := ""

@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/servertest"
 )
 
-// TestQuotaKeepsNobodyFromLeading (queue-Q8), where it leaves space for candidates and none
+// TestQuotaKeepsNobodyFromLeading (queue-Q8) when it leaves space for candidates but none
 // for the history.
 func TestQuotaKeepsNobodyFromLeading(t *testing.T) {
 	addr := servertest.Start(t, func(config *server.Config) {

@@ -12,8 +12,8 @@ import (
 
 // record is the data of an election's own znode.
 type record struct {
-	// Conclave is the version of this form. Data without it belongs to
-	// somebody else and is left alone.
+	// Conclave is the version of this format. Data without it belongs to another program
+	// and is not changed.
 	Conclave int               `json:"conclave"`
 	Request  *election.Request `json:"request,omitempty"`
 	History  []election.Tenure `json:"history,omitempty"`
@@ -33,8 +33,8 @@ func readRecord(data []byte) (record, error) {
 	return r, nil
 }
 
-// of returns the record of a leader. What is asked of it may be in the record
-// already: the first in the queue is seen to lead before the record says so.
+// of returns the record of a leader. It keeps a request to this leader: the first in the
+// queue can be seen to lead before the record says so.
 func (r record) of(token election.Token, history []election.Tenure) record {
 	if r.Request != nil && r.Request.Token != token {
 		r.Request = nil
@@ -43,29 +43,29 @@ func (r record) of(token election.Token, history []election.Tenure) record {
 	return r
 }
 
-// write is the operation that puts the record in place of the given version.
+// write returns the operation that replaces the given version with this record.
 func (r record) write(path string, version uint64) client.Operation {
 	return client.SetOp(path, queue.Encode(r), int32(version))
 }
 
-// described is the data of a candidate's znode: its id, and after a nomination a line
-// that says how far it is. Metadata stands after both, as it is. Neither ids nor
-// those lines have line breaks:
+// described is the data of a candidate's znode: its id, and after a nomination a line with
+// the progress. Metadata follows unchanged. Neither ids nor these lines contain line
+// breaks:
 //
 //	ID
 //	ID \n ready
 //	ID \n \n METADATA
 //	ID \n ready \n METADATA
 //
-// A program from before there was metadata sees such a candidate by its id. If it
-// nominates one it drops the metadata, and would not understand an answer that has
-// some: see entry.Answer and entry.describeAgain.
+// A version of this package without metadata recognizes such a candidate by its id. If it
+// nominates the candidate, it drops the metadata, and it would not understand an answer
+// that has some: see entry.Answer and entry.describeAgain.
 type described struct {
 	id, state string
 	metadata  []byte
 }
 
-// What the line of a nominee says.
+// The texts of a nominee's line.
 const (
 	stateNominated = "nominated"
 	stateReady     = "ready"
@@ -89,8 +89,8 @@ func (d described) data() []byte {
 	return data
 }
 
-// nominationIn returns the nomination in the data of a candidate's znode, the
-// zero one for none.
+// nominationIn returns the nomination in the data of a candidate's znode; the zero value
+// for none.
 func nominationIn(data []byte, stat zk.Stat) queue.Nomination {
 	n := queue.Nomination{Round: zk.Zxid(stat.Mzxid).String(), Version: uint64(stat.Version)}
 	switch describedIn(data).state {

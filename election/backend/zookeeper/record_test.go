@@ -7,7 +7,7 @@ import (
 )
 
 // TestHistoryOfANewLeaderKeepsWhatIsAskedOfIt: the first waiter is seen to lead
-// before it has written into the history, and may be asked for something by then.
+// before it has written to the history, and requests to it may arrive before that.
 func TestHistoryOfANewLeaderKeepsWhatIsAskedOfIt(t *testing.T) {
 	for _, test := range []struct {
 		asked election.Token

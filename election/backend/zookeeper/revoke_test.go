@@ -11,8 +11,8 @@ import (
 )
 
 // TestReleaseBesideCloseBeginsNothing: a leader may release while Close waits for the last
-// goroutine. One that begins as that ends has Close panic, once in many times; the race
-// detector finds it each time.
+// goroutine. A goroutine that begins just as that one ends makes Close panic, once in many
+// runs; the race detector finds it each time.
 func TestReleaseBesideCloseBeginsNothing(t *testing.T) {
 	for range 2000 {
 		s, err := newStore("127.0.0.1:1", Options{})

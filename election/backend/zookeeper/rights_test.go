@@ -13,7 +13,7 @@ import (
 )
 
 // TestElectionNeedsNoRightsAboveItsRoot: the root of the tree is locked, as is
-// common, and so is what is between.
+// common, and so is everything between it and the election's root.
 func TestElectionNeedsNoRightsAboveItsRoot(t *testing.T) {
 	e := conclavetest.Start(t, conclavetest.Servers(1))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// breaking is a link that breaks once it is armed, when a candidate of priority 7 is asked
-// for, and ends the request.
+// breaking is a link that, once it is armed, breaks when a candidate of priority 7 is
+// requested, and ends the request.
 type breaking struct {
 	armed atomic.Pointer[context.CancelFunc]
 }
@@ -40,8 +40,8 @@ func (c *breakingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestRivalIsLookedForAgainAfterALookThatFailed: the queue does not change after it, so that
-// nothing else would tell of the candidate.
+// TestRivalIsLookedForAgainAfterALookThatFailed: the queue does not change afterwards, so
+// nothing else would reveal the candidate.
 func TestRivalIsLookedForAgainAfterALookThatFailed(t *testing.T) {
 	addr := startServerFor(t, time.Minute)
 	var link breaking

@@ -16,7 +16,7 @@ import (
 func init() { childMain = overlap.Main }
 
 // shared runs an election on one path with candidates of another client, which
-// resign, are killed, and ours also frozen: never two lead.
+// resign and are killed. Ours are also paused. Two candidates never lead at once.
 func shared(t *testing.T, other func(addr, id string) *exec.Cmd) {
 	addr := startServer(t)
 	overlap.Run(t, overlap.Shared{

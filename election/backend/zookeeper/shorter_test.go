@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// shortened is a connection whose server grants a shorter timeout in its handshake,
-// once it is told to: the timeout is the second field after the length.
+// shortened is a connection whose server, once it is told to, grants a shorter timeout
+// in its handshake: the timeout is the second field after the length.
 type shortened struct {
 	net.Conn
 	toMs    *atomic.Int32
@@ -30,8 +30,8 @@ func (s *shortened) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestLeadershipEndsWhenItsSessionGetsShorter: ZooKeeper's leader may end a session by
-// the shorter timeout before the deadline that the longer one has promised.
+// TestLeadershipEndsWhenItsSessionGetsShorter: with the shorter timeout, ZooKeeper's
+// leader may end a session before the deadline that the longer one promised.
 func TestLeadershipEndsWhenItsSessionGetsShorter(t *testing.T) {
 	addr := startServer(t)
 	var toMs atomic.Int32

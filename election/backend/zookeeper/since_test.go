@@ -10,7 +10,7 @@ import (
 )
 
 // TestNobodyIsSeenLeadingSinceItWaited: the znode of a candidate is older than its
-// leadership, and the history that has the right time is written a little later.
+// leadership, and the history, which has the right time, is written a little later.
 func TestNobodyIsSeenLeadingSinceItWaited(t *testing.T) {
 	addr := startServerFor(t, time.Minute)
 	b := open(t, addr)
@@ -21,7 +21,7 @@ func TestNobodyIsSeenLeadingSinceItWaited(t *testing.T) {
 	if err := b.Release(awaittest.Within(t), grant); err != nil {
 		t.Fatal(err)
 	}
-	// A candidate of ours that leads by now and has not noted it.
+	// A candidate of ours that leads already and has not recorded it.
 	_, _, err = operator(t, addr).Create(awaittest.Within(t), "/conclave/elections/e/_c_6ba7b810-9dad-11d1-80b4-00c04fd430c8-p0-latch-",
 		[]byte("late"), client.CreateOptions{Mode: zk.EphemeralSequential})
 	if err != nil {

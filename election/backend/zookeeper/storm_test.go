@@ -11,15 +11,16 @@ import (
 	"github.com/conclave-project/conclave/internal/storm/machines"
 )
 
-// All that an election takes, with nothing put in its place: electors, this backend, clients,
-// and an ensemble of whole servers. They run on virtual time, each machine by a clock of its own,
-// as wrong as clocks may be. Servers lose their power and have slow disks, candidates vanish, or
-// leave for a while and keep their sessions, connections break and are silent in one direction or
-// both, operators interfere, all at one time. Judged is what package storm says, and that no
+// Everything that an election consists of, with nothing replaced: electors, this backend,
+// clients, and an ensemble of whole servers. They run on virtual time, each machine with its own
+// clock, which is as wrong as clocks may be. Servers lose power and have slow disks, candidates
+// vanish, or leave for a while and keep their sessions, connections break and are silent in one
+// direction or both, and operators interfere, all at the same time. The test checks what package
+// storm says, and that no server ends by itself.
 // server ends by itself.
 func TestElectionsThroughStorms(t *testing.T) { throughStorms(t, false) }
 
-// The candidates are members of a group as well, over the same sessions.
+// The candidates are also members of a group, over the same sessions.
 func TestGroupsThroughStorms(t *testing.T) { throughStorms(t, true) }
 
 func throughStorms(t *testing.T, grouped bool) {
@@ -32,7 +33,7 @@ type serversStorm struct {
 	t        *testing.T
 	mutant   *stormMutant
 	ensemble *machines.Ensemble
-	last     int // machine of the newest candidate
+	last     int // the machine of the newest candidate
 }
 
 // newServersStorm starts an ensemble and its candidates.
@@ -40,7 +41,7 @@ func newServersStorm(t *testing.T, seed uint64, mutant *stormMutant, grouped boo
 	w := &serversStorm{Storm: storm.New(seed, grouped), t: t, mutant: mutant, last: 10}
 	far := []time.Duration{0, time.Millisecond, 15 * time.Millisecond, w.Lease / 60}[w.Random.IntN(4)]
 	if grouped {
-		far = min(far, w.Lease/200) // to take a partition are twenty ways there and back
+		far = min(far, w.Lease/200) // taking a partition takes twenty round trips
 	}
 	w.ensemble = machines.Start(t, w.Random, machines.Options{Far: far, ServerRate: mutant.serverRate, Say: w.Say, Breach: w.Breach})
 	w.whole()

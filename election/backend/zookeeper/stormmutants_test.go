@@ -9,11 +9,11 @@ import (
 	"github.com/conclave-project/conclave/internal/storm"
 )
 
-// stormMutant is a bug around candidates or servers, which know nothing of it.
+// stormMutant is a bug around candidates or servers, which are not aware of it.
 type stormMutant struct {
 	name, what string
-	backend    func(machine int, b *queue.Backend) election.Backend // nil: as it is
-	serverRate float64                                              // of the servers' clocks, 0: as they are
+	backend    func(machine int, b *queue.Backend) election.Backend // nil: unchanged
+	serverRate float64                                              // of the servers' clocks, 0: unchanged
 }
 
 var stormMutants = []stormMutant{
@@ -35,7 +35,7 @@ var stormMutants = []stormMutant{
 		backend: func(_ int, b *queue.Backend) election.Backend { return keeper{b} }},
 }
 
-// altered changes what its backend grants, and hides it from that.
+// altered changes what its backend grants, and hides the change from the backend.
 type altered struct {
 	*queue.Backend
 	change func(*election.Grant) // its own inverse for tokens
@@ -59,7 +59,7 @@ func (a altered) Release(ctx context.Context, grant election.Grant) error {
 	return a.Backend.Release(ctx, grant)
 }
 
-// keeper releases nothing.
+// keeper never releases anything.
 type keeper struct{ *queue.Backend }
 
 func (keeper) Release(context.Context, election.Grant) error { return nil }

@@ -16,8 +16,8 @@ import (
 	"github.com/conclave-project/conclave/internal/servertest"
 )
 
-// childMain, if not nil, reports whether this process is a child of another kind
-// than those of electiontest, and does what it was started for.
+// childMain, if not nil, reports whether this process is a child of a kind other
+// than electiontest's, and does what the child was started for.
 var childMain func(open func(url string) (election.Backend, error)) (child bool, code int)
 
 func TestMain(m *testing.M) {
@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 	os.Exit(electiontest.Main(m, open))
 }
 
-// startServer runs a server of Conclave on a memory disk until the test ends. It
+// startServer runs a Conclave server on a memory disk until the test ends. It
 // grants no session longer than two seconds.
 func startServer(t testing.TB) string { return startServerFor(t, 0) }
 
-// startServerFor is startServer with another longest session.
+// startServerFor is startServer with a different longest session.
 func startServerFor(t testing.TB, sessionMax time.Duration) string {
 	t.Helper()
 	return servertest.Start(t, func(config *server.Config) {
@@ -53,12 +53,12 @@ func open(t testing.TB, url string) election.Backend {
 }
 
 func TestZooKeeperBackendPassesTheSuiteOnConclave(t *testing.T) {
-	long := func(t testing.TB) string { return startServerFor(t, time.Minute) } // it does not renew all that it acquires
+	long := func(t testing.TB) string { return startServerFor(t, time.Minute) } // not all grants are renewed
 	electiontest.Run(t, electiontest.Suite{Open: open, OpenCut: openCut, URL: long})
 }
 
-// wire is a link that can be cut for good: what is sent is swallowed, what
-// arrives is not seen, and no new connection is made.
+// wire is a link that can be disconnected for good: what is sent is dropped,
+// what arrives is not seen, and no new connection is made.
 type wire struct {
 	cut  chan struct{}
 	once sync.Once

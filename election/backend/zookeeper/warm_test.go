@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestCloseEndsWarmUps: what a program does to get ready is told to end with its
-// backend, which does not wait for that (queue-Q9).
+// TestCloseEndsWarmUps: the context of a program's warm-up ends with its
+// backend, which does not wait for the warm-up (queue-Q9).
 func TestCloseEndsWarmUps(t *testing.T) {
 	addr := startServerFor(t, time.Minute)
 	a, b := open(t, addr), open(t, addr)

@@ -11,15 +11,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// slot holds a one-shot watch until it has fired or its life ends. One
-// goroutine uses it.
+// slot holds a one-shot watch until it has fired or its life ends. One goroutine owns it.
 type slot struct {
 	life  context.Context
 	watch *client.Watch // nil for none
 	stop  func() bool
 }
 
-// set replaces the watch, with nil by none.
+// set replaces the watch; nil removes it.
 func (s *slot) set(watch *client.Watch) {
 	if s.watch != nil && s.stop() {
 		s.watch.Close()
@@ -30,7 +29,8 @@ func (s *slot) set(watch *client.Watch) {
 	}
 }
 
-// fired is ready when the watch has fired; nil, which never is, without one.
+// fired returns a channel that is ready when the watch has fired; nil, which is never
+// ready, without a watch.
 func (s *slot) fired() <-chan zk.Event {
 	if s.watch == nil {
 		return nil
@@ -52,7 +52,8 @@ func (s *slot) stands() bool {
 	}
 }
 
-// Wait returns when the predecessor or the own znode has changed (zookeeper-K1).
+// Wait returns when the predecessor's znode or this candidate's own has changed
+// (zookeeper-K1).
 func (e *entry) Wait(ctx context.Context, _ time.Duration) error {
 	select {
 	case <-e.before.fired():
@@ -66,13 +67,13 @@ func (e *entry) Wait(ctx context.Context, _ time.Duration) error {
 	return nil
 }
 
-// watchOwn looks at the own znode, unless there is a watch on it that has not
-// fired, and reports whether it is there.
+// watchOwn reads this candidate's znode unless a watch on it is pending, and reports
+// whether it exists.
 func (e *entry) watchOwn(ctx context.Context) (bool, error) {
 	if e.own.stands() {
 		return true, nil
 	}
-	if e.znode.Load() == nil { // the latest Enter had no answer
+	if e.znode.Load() == nil { // the last Enter had no answer
 		if err := e.find(ctx); err != nil {
 			return false, unless(err, zk.ErrNoNode, nil)
 		}
@@ -94,9 +95,9 @@ func (e *entry) watchOwn(ctx context.Context) (bool, error) {
 	return found, err
 }
 
-// Guard watches the own znode and the record. A session whose timeout got shorter
-// counts as one that goes: ZooKeeper's leader may end it before the deadline of the
-// leadership, which rests on the longer one.
+// Guard watches this candidate's znode and the record. If the session's timeout got
+// shorter, the session counts as lost: the leadership's deadline depends on the longer
+// timeout, and ZooKeeper's leader may end the session before it.
 func (e *entry) Guard(ctx context.Context, news func()) error {
 	c := e.session()
 	states := c.Subscribe()
@@ -126,8 +127,8 @@ func (e *entry) Guard(ctx context.Context, news func()) error {
 	return ctx.Err()
 }
 
-// watchRecord reports a request in the record. If it cannot be read, the renewals
-// find out what is wrong.
+// watchRecord reports a request in the record. If the record cannot be read, the renewals
+// will report why.
 func (e *entry) watchRecord(ctx context.Context, news func()) {
 	if e.record.stands() {
 		return
@@ -143,7 +144,7 @@ func (e *entry) watchRecord(ctx context.Context, news func()) {
 	}
 }
 
-// observer shows one election.
+// observer observes one election.
 type observer struct {
 	*store
 	name   string
@@ -158,7 +159,7 @@ func (s *store) Observe(life context.Context, name string) queue.Observer {
 	return &observer{store: s, name: name, watch: slot{life: life}}
 }
 
-// Look reads the queue and the record, and leaves a watch on the queue.
+// Look reads the queue and the record, and sets a watch on the queue.
 func (o *observer) Look(ctx context.Context, latest bool) (sight queue.Sight, err error) {
 	c, err := o.lookingSession(ctx)
 	if err == nil && latest {
@@ -189,13 +190,13 @@ func (o *observer) Look(ctx context.Context, latest bool) (sight queue.Sight, er
 	}
 	err = o.readRecord(ctx, c, path, &sight)
 	if !latest {
-		err = nil // the record is for more only
+		err = nil // the record is not essential
 	}
 	return sight, err
 }
 
-// read returns the candidates, each as it is when it leads. What was known before
-// it does not read again: it never changes.
+// read returns the candidates, each as a holder. It does not read a known candidate again,
+// because it never changes.
 func (o *observer) read(ctx context.Context, c *client.Client, path string, names []string) (all []queue.Holder, err error) {
 	known := o.known
 	o.known = make(map[string]queue.Holder)
@@ -206,7 +207,7 @@ func (o *observer) read(ctx context.Context, c *client.Client, path string, name
 			one.Key, one.Foreign = zk.JoinPath(path, name), !ours
 			data, stat, err := c.Get(ctx, one.Key)
 			if errors.Is(err, zk.ErrNoNode) {
-				continue // gone since; the watch will tell
+				continue // it is gone; the watch reports that
 			}
 			if err != nil {
 				return nil, err
@@ -223,8 +224,8 @@ func (o *observer) read(ctx context.Context, c *client.Client, path string, name
 	return all, nil
 }
 
-// readRecord adds what the queue does not tell: since when a leader leads that has
-// waited. Other clients keep no record.
+// readRecord adds what the queue does not show: since when a leader that had to wait has
+// led. Other clients do not keep a record.
 func (o *observer) readRecord(ctx context.Context, c *client.Client, path string, sight *queue.Sight) error {
 	o.behind = false
 	data, _, err := c.Get(ctx, path)
@@ -240,7 +241,7 @@ func (o *observer) readRecord(ctx context.Context, c *client.Client, path string
 	if last.Token == sight.Holder.Token {
 		sight.Holder.Since = last.Since
 	} else if sight.Holder.Token != 0 && !sight.Holder.Foreign {
-		// Its znode is older than its leadership, which the leader is about to note.
+		// The znode is older than the leadership, which the leader is about to record.
 		o.behind, sight.Holder.Since = true, time.Time{}
 	}
 	return nil
@@ -259,8 +260,8 @@ func (o *observer) lookAtNothing(ctx context.Context, c *client.Client, path str
 	return queue.Sight{}, nil
 }
 
-// observeRecord is the pause before another look at a record that does not report
-// the leader yet.
+// observeRecord is the pause before a record that does not show the leader yet is read
+// again.
 const observeRecord = 50 * time.Millisecond
 
 // Wait waits for a change.

@@ -78,7 +78,7 @@ func NewLock(config leaderelection.LeaderElectionConfig, backend election.Backen
 	return &Lock{inner, inner}, nil
 }
 
-// withConfig fills in what the config says.
+// withConfig completes the options from the config.
 func withConfig(options election.Options, config leaderelection.LeaderElectionConfig) (election.Options, error) {
 	drift := options.ClockDriftPercent
 	if drift == 0 {
@@ -98,6 +98,6 @@ func withConfig(options election.Options, config leaderelection.LeaderElectionCo
 			config.LeaseDuration, keep, least.Round(time.Millisecond))
 	}
 	options.Lease = config.LeaseDuration
-	options.Grace = time.Millisecond // the loop has ended by then: lock-K1
+	options.Grace = time.Millisecond // by then the loop has ended: lock-K1
 	return options, nil
 }

@@ -24,13 +24,13 @@ const (
 	retry    = 2 * time.Second
 )
 
-// world is a store and what its candidates did, in a bubble of synctest.
+// world is a store and what its candidates did, in a synctest bubble.
 type world struct {
 	t     *testing.T
 	store *electiontest.Store
 
 	mu      sync.Mutex
-	leads   map[string]int // loops of each candidate whose context has not ended
+	leads   map[string]int // for each candidate, the loops whose context has not ended
 	leaders []string       // in order
 	tokens  []election.Token
 	stuck   []string
@@ -47,7 +47,7 @@ type one struct {
 	done chan struct{}
 }
 
-// loop is the configuration of a loop of client-go's.
+// loop returns the configuration of a client-go loop.
 func loop(release bool) leaderelection.LeaderElectionConfig {
 	return leaderelection.LeaderElectionConfig{LeaseDuration: lease, RenewDeadline: deadline, RetryPeriod: retry,
 		ReleaseOnCancel: release}
@@ -86,7 +86,7 @@ func (w *world) run(o *one, config leaderelection.LeaderElectionConfig) {
 	}()
 }
 
-// lead is what a leader does, and fails the test when another one does.
+// lead is the work of a leader. It fails the test if another leader works.
 func (w *world) lead(ctx context.Context, id string, token election.Token) {
 	w.mu.Lock()
 	w.leads[id]++
@@ -101,8 +101,8 @@ func (w *world) lead(ctx context.Context, id string, token election.Token) {
 	w.mu.Unlock()
 }
 
-// finish says that what a leader does is done: ReleaseOnCancel asks for that before the
-// loop is stopped, and the loop does not wait for it.
+// finish marks the work of a leader as done: with ReleaseOnCancel this must happen before
+// the loop is stopped, because the loop does not wait for it.
 func (w *world) finish(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,7 +142,7 @@ func (w *world) end(all ...*one) {
 		o.stop()
 		<-o.done
 	}
-	time.Sleep(time.Hour) // what was left to run out has
+	time.Sleep(time.Hour) // whatever was left to expire has expired
 	synctest.Wait()
 }
 
@@ -237,7 +237,7 @@ func TestLoopThatRunsWhenItsLeadershipWasTakenIsStuck(t *testing.T) {
 		a := w.start(w.store, "a", true)
 		w.leader(1, "a")
 		w.store.Take("jobs")
-		time.Sleep(retry + time.Millisecond) // client-go gives up after RenewDeadline
+		time.Sleep(retry + time.Millisecond) // after RenewDeadline client-go gives up
 		synctest.Wait()
 		if len(w.stuck) != 1 {
 			t.Errorf("stuck: %v", w.stuck)
@@ -318,7 +318,7 @@ func TestConfigsThatCannotHoldAreRefused(t *testing.T) {
 	}
 }
 
-// stuckEnv makes the test binary a program whose leadership is taken.
+// stuckEnv makes the test binary a program whose leadership is taken away.
 const stuckEnv = "CONCLAVE_STUCK"
 
 func TestProcessOfAStuckLoopEnds(t *testing.T) {

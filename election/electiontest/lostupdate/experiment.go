@@ -20,31 +20,31 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// Experiment says what to run.
+// Experiment describes what to run.
 type Experiment struct {
 	// Command returns the command of one process that campaigns: id names it,
-	// registers is the address for Dial.
+	// and registers is the address for Dial.
 	Command func(id, registers string) *exec.Cmd
 	// Lease is the lease of the candidates. Pauses last from 1.1 to 2.6 leases.
 	Lease time.Duration
-	// Length is how long it takes, at least; it goes on, up to three times as
-	// long, until the naive register has had UpdatesMin updates.
+	// Length is the minimum duration; the experiment goes on, up to three times
+	// as long, until the naive register has had UpdatesMin updates.
 	Length     time.Duration
 	UpdatesMin int
 
-	every time.Duration // between two pauses; 0 is pauseEvery or three leases
+	every time.Duration // between two pauses; 0 means pauseEvery or three leases
 }
 
 const (
 	processes  = 5
 	pauseEvery = 5 * time.Second
-	// leaderPercent is how often the process that leads is stopped; else it is
-	// any of them.
+	// leaderPercent is how often the stopped process is the leader; otherwise
+	// it is any of the processes.
 	leaderPercent = 80
 	endWithin     = 20 * time.Second
 )
 
-// Run makes the experiment.
+// Run runs the experiment.
 func (e Experiment) Run(ctx context.Context) (Result, error) {
 	registers, err := Serve()
 	if err != nil {
@@ -114,7 +114,7 @@ type troop struct {
 	elected int
 }
 
-// start starts one process and listens to it.
+// start starts one process and reads its output.
 func (t *troop) start(command *exec.Cmd) error {
 	command.Stderr = os.Stderr
 	stdin, errIn := command.StdinPipe()
@@ -145,7 +145,7 @@ func (t *troop) elections() int {
 	return t.elected
 }
 
-// victim is the process to stop next.
+// victim returns the process to stop next.
 func (t *troop) victim() *os.Process {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -155,7 +155,7 @@ func (t *troop) victim() *os.Process {
 	return t.commands[rand.IntN(len(t.commands))].Process
 }
 
-// end lets all processes end in good order.
+// end lets all processes end gracefully.
 func (t *troop) end() error {
 	for _, input := range t.inputs {
 		input.Close()
@@ -173,7 +173,7 @@ func (t *troop) end() error {
 	}
 }
 
-// kill ends what still runs and waits for it.
+// kill kills the processes that still run and waits for them.
 func (t *troop) kill() error {
 	var errs []error
 	for i, command := range t.commands {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// workerEnv makes this binary a worker without any lock: its token and the
-// address of the registers.
+// workerEnv makes this binary a worker without any lock. It holds the worker's
+// token and the address of the registers.
 const workerEnv = "CONCLAVE_LOSTUPDATE_WORKER"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// unlocked leads until the input ends, beside all others.
+// unlocked leads until its input ends, at the same time as all others.
 func unlocked(token uint64, registers string) error {
 	w, err := Dial(registers)
 	if err != nil {
@@ -57,8 +57,8 @@ func unlocked(token uint64, registers string) error {
 	return nil
 }
 
-// TestExperimentSeesWhatIsLostWithoutALock has five processes lead at once: the
-// fence alone lets one of them pass.
+// TestExperimentSeesWhatIsLostWithoutALock has five processes lead at once:
+// only the fence admits just one of them.
 func TestExperimentSeesWhatIsLostWithoutALock(t *testing.T) {
 	result, err := Experiment{
 		Command: func(id, registers string) *exec.Cmd {

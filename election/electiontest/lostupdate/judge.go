@@ -6,7 +6,7 @@ import "fmt"
 type write struct{ id, parent string }
 
 // lost returns how many of the updates are not in the history of the last one:
-// each was acknowledged, and overwritten by somebody who had not seen it.
+// each was acknowledged, and overwritten by a process that had not seen it.
 func lost(writes []write) (int, error) {
 	if len(writes) == 0 {
 		return 0, nil
@@ -32,20 +32,20 @@ func lost(writes []write) (int, error) {
 type Result struct {
 	// Registers has the counts by name.
 	Registers map[string]Count `json:"registers"`
-	// Leaderships and Pauses are how many there were.
+	// Leaderships and Pauses are their numbers.
 	Leaderships int `json:"leaderships"`
 	Pauses      int `json:"pauses"`
-	// Date is the day.
+	// Date is the day of the experiment.
 	Date string `json:"date"`
-	// Seconds is how long it took, LeaseMs the lease.
+	// Seconds is how long the experiment took, and LeaseMs is the lease.
 	Seconds float64 `json:"seconds"`
 	LeaseMs int64   `json:"leaseMs"`
 }
 
 // Count is what became of the updates of one register.
 type Count struct {
-	// Updates is how many were acknowledged, Lost how many of them are not in
-	// the history of the final value.
+	// Updates is how many updates were acknowledged, and Lost is how many of
+	// them are not in the history of the final value.
 	Updates int `json:"updates"`
 	Lost    int `json:"lost"`
 	// Refused is how many reads and writes had a token that was too old.

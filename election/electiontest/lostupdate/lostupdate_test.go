@@ -50,7 +50,7 @@ func dialTwo(t *testing.T) (s *Server, old, new *Worker) {
 	return s, old, new
 }
 
-// turns returns a function that says yes so many times.
+// turns returns a function that returns true count times.
 func turns(count int) func() bool {
 	return func() bool {
 		count--
@@ -58,8 +58,8 @@ func turns(count int) func() bool {
 	}
 }
 
-// TestZombieOverwritesWhatIsNotFenced plays the pause by hand: the old leader
-// has read, the new one updates ten times, the old one writes.
+// TestZombieOverwritesWhatIsNotFenced replays the pause by hand: the old leader
+// has read, the new one updates ten times, and then the old one writes.
 func TestZombieOverwritesWhatIsNotFenced(t *testing.T) {
 	s, old, new := dialTwo(t)
 	if err := old.Lead(1, turns(2)); err != nil { // one loop, one check
@@ -95,8 +95,8 @@ func TestZombieOverwritesWhatIsNotFenced(t *testing.T) {
 	}
 }
 
-// TestReadBarsTheOldLeader: its write would else come between the new leader's
-// read and write.
+// TestReadBarsTheOldLeader, whose write would otherwise come between the new
+// leader's read and write.
 func TestReadBarsTheOldLeader(t *testing.T) {
 	s, old, new := dialTwo(t)
 	if _, err := new.ask("read %s 2", Fenced); err != nil {

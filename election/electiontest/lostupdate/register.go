@@ -11,7 +11,7 @@ import (
 
 // Server serves the registers on loopback.
 type Server struct {
-	// Addr is where it listens.
+	// Addr is the address that it listens on.
 	Addr     string
 	listener net.Listener
 	serving  sync.WaitGroup
@@ -22,7 +22,7 @@ type Server struct {
 	closed bool
 }
 
-// register is one value with all that was written to it.
+// register is one value, with all that was written to it.
 type register struct {
 	fenced  bool
 	highest uint64 // token seen so far
@@ -30,7 +30,7 @@ type register struct {
 	refused int
 }
 
-// Serve starts a server with empty registers. Close it.
+// Serve starts a server with empty registers. The caller must close it.
 func Serve() (*Server, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -144,7 +144,7 @@ func (s *Server) Judge() (map[string]Count, error) {
 	return counts, nil
 }
 
-// Updates is how many updates of one register were acknowledged so far.
+// Updates returns how many updates of one register were acknowledged so far.
 func (s *Server) Updates(name string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ErrStale is what the fenced register says to an old token.
+// ErrStale is the fenced register's answer to an old token.
 var ErrStale = errors.New("lostupdate: the token is too old")
 
-// think is what a leader takes between reading and writing.
+// think is the time that a leader takes between reading and writing.
 const think = time.Millisecond
 
 // Worker is a leader's connection to the registers. One goroutine uses it.
@@ -36,9 +36,9 @@ func Dial(addr string) (*Worker, error) {
 // Close ends the connection.
 func (w *Worker) Close() error { return w.conn.Close() }
 
-// Lead updates all registers again and again for as long as holds says that
-// the process leads. Token zero leaves the fenced one out: a lock without
-// tokens cannot use it. ErrStale says that another process leads.
+// Lead updates all registers again and again for as long as holds reports that
+// the process leads. Token zero leaves out the fenced register, which a lock
+// without tokens cannot use. ErrStale means that another process leads.
 func (w *Worker) Lead(token uint64, holds func() bool) error {
 	for holds() {
 		if err := w.Turn(token, holds); err != nil {
@@ -48,8 +48,7 @@ func (w *Worker) Lead(token uint64, holds func() bool) error {
 	return nil
 }
 
-// Turn is one turn: read, think, write, having asked holds before the write of
-// the checked register.
+// Turn is one turn: read, think, write. It calls holds before the write to the checked register.
 func (w *Worker) Turn(token uint64, holds func() bool) error {
 	w.turns++
 	id := fmt.Sprintf("%x.%d", w.name, w.turns)

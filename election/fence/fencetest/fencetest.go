@@ -32,7 +32,7 @@ type Resource struct {
 // Leaders is how many leaders replace each other in a run.
 const Leaders = 40
 
-// patience is how long a run may take at most.
+// patience is the longest time that a run may take.
 const patience = 2 * time.Minute
 
 // Run runs all tests, each with a resource of its own.
@@ -67,8 +67,7 @@ func testLate(ctx context.Context, t *testing.T, r Resource) {
 	holds(ctx, t, r, 3)
 }
 
-// A new leader that has written nothing yet has closed the resource all the
-// same.
+// A new leader that has not written anything yet has closed the resource nevertheless.
 func testZombie(ctx context.Context, t *testing.T, r Resource) {
 	claim(ctx, t, r, 7, 0)
 	claim(ctx, t, r, 9, 0)
@@ -92,8 +91,8 @@ func testNoToken(ctx context.Context, t *testing.T, r Resource) {
 	holds(ctx, t, r, 0)
 }
 
-// scenario-E01: each leader reads once and then counts on from memory, until it is
-// refused; it does not know that others lead by then.
+// scenario-E01: each leader reads once and then counts on from memory until it is refused.
+// It does not learn that others lead.
 func testPauses(ctx context.Context, t *testing.T, r Resource) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -115,7 +114,7 @@ func testPauses(ctx context.Context, t *testing.T, r Resource) {
 				t.Errorf("token %d: %v", token, err)
 			}
 		})
-		<-worked // has a successor from here on
+		<-worked // from here on the leader has a successor
 	}
 	leaders.Wait()
 	holds(ctx, t, r, written)
@@ -124,8 +123,7 @@ func testPauses(ctx context.Context, t *testing.T, r Resource) {
 	}
 }
 
-// lead returns how many of its writes were accepted. The last leader writes ten
-// times.
+// lead returns how many of its writes were accepted. The last leader writes ten times.
 func lead(ctx context.Context, r Resource, token election.Token, random *rand.Rand, worked chan<- struct{}) (int, error) {
 	head := 1 + random.IntN(5) // writes before the successor comes
 	once := sync.OnceFunc(func() { close(worked) })
@@ -137,7 +135,7 @@ func lead(ctx context.Context, r Resource, token election.Token, random *rand.Ra
 		}
 		if n >= head {
 			once()
-			time.Sleep(time.Duration(random.Int64N(int64(3 * time.Millisecond)))) // the pause that is tested
+			time.Sleep(time.Duration(random.Int64N(int64(3 * time.Millisecond)))) // the pause under test
 		}
 		value++
 		if err = r.Write(ctx, token, value); err != nil {

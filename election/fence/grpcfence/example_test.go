@@ -10,8 +10,8 @@ import (
 )
 
 // A server with grpcfence.UnaryServer(fence.New(), "number") and a client with
-// grpcfence.UnaryClient: the context of the leader's function is all that a call
-// needs; here the tokens are put there.
+// grpcfence.UnaryClient. A call needs nothing but the context of the leader's
+// function; the example puts the tokens there itself.
 func Example() {
 	conn, stop, err := connect(fence.New())
 	if err != nil {

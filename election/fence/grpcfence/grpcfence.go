@@ -58,7 +58,7 @@ func StreamServer(f *fence.Fence, resource string) grpc.StreamServerInterceptor 
 	}
 }
 
-// stream is a ServerStream with another context, which ends its calls, too.
+// stream is a ServerStream with another context, whose end also ends RecvMsg and SendMsg.
 type stream struct {
 	grpc.ServerStream
 	ctx context.Context
@@ -66,8 +66,8 @@ type stream struct {
 
 func (s *stream) Context() context.Context { return s.ctx }
 
-// RecvMsg receives into a message of its own, where there can be one: a call that is left
-// behind must not write into the handler's, which that may use again.
+// RecvMsg receives into a separate message if it can: a call that is abandoned must not
+// write into the handler's message, which the handler may use again.
 func (s *stream) RecvMsg(message any) error {
 	into, hand := apart(message)
 	err := s.during(func() error { return s.ServerStream.RecvMsg(into) })
@@ -77,8 +77,8 @@ func (s *stream) RecvMsg(message any) error {
 	return err
 }
 
-// apart returns another message of the same kind, and what makes it the given one; a message
-// that is no message of protobuf is its own.
+// apart returns an empty message of the same kind, and a function that copies it into the
+// given one. A message that is not of protobuf is returned itself.
 func apart(message any) (into any, hand func()) {
 	to, ok := message.(proto.Message)
 	if !ok || !to.ProtoReflect().IsValid() {
@@ -95,9 +95,9 @@ func (s *stream) SendMsg(message any) error {
 	return s.during(func() error { return s.ServerStream.SendMsg(message) })
 }
 
-// during returns when the call does or the context ends. A call that is left
-// behind then is the last one of its kind, and ends with the stream: that is when
-// its handler has returned.
+// during returns when the call returns or the context ends. In the second case the call is
+// abandoned: no other follows it, and it ends with the stream, when its handler has
+// returned.
 func (s *stream) during(call func() error) error {
 	ended := make(chan error, 1)
 	if s.ctx.Err() == nil {
@@ -111,8 +111,8 @@ func (s *stream) during(call func() error) error {
 	}
 }
 
-// do runs act behind the fence. What act returns comes out as it is, a refusal
-// as a status.
+// do runs act behind the fence. An error of act is returned unchanged, a refusal as a gRPC
+// status.
 func do(ctx context.Context, f *fence.Fence, resource string, act func(context.Context) error,
 	trailer func(metadata.MD)) error {
 	token, err := incoming(ctx)
@@ -126,7 +126,7 @@ func do(ctx context.Context, f *fence.Fence, resource string, act func(context.C
 	})
 	var stale *fence.StaleError
 	if err == nil && canceled(own) && errors.As(ended, &stale) {
-		err = stale // a newer token has ended what the handler was about
+		err = stale // a newer token has ended what the handler was doing
 	}
 	switch {
 	case err == nil:
@@ -138,12 +138,12 @@ func do(ctx context.Context, f *fence.Fence, resource string, act func(context.C
 	return status.Error(codes.Unavailable, err.Error())
 }
 
-// canceled reports whether a handler has ended because its context did.
+// canceled reports whether a handler returned because its context had ended.
 func canceled(err error) bool {
 	return errors.Is(err, context.Canceled) || status.Code(err) == codes.Canceled
 }
 
-// incoming returns the token of a call.
+// incoming returns the token of an incoming call.
 func incoming(ctx context.Context) (election.Token, error) {
 	values := metadata.ValueFromIncomingContext(ctx, Key)
 	if len(values) != 1 {
@@ -194,7 +194,7 @@ func StreamClient(ctx context.Context, desc *grpc.StreamDesc, conn *grpc.ClientC
 	return &clientStream{s, method, token}, nil
 }
 
-// clientStream tells a refusal as what it is.
+// clientStream turns a refusal into a *fence.StaleError.
 type clientStream struct {
 	grpc.ClientStream
 	method string
@@ -215,12 +215,12 @@ func outgoing(ctx context.Context, token election.Token) context.Context {
 	if md == nil {
 		md = metadata.MD{}
 	}
-	md.Set(Key, format(token)) // not a second value beside one of before
+	md.Set(Key, format(token)) // replaces a value that was set before
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// judge makes a *fence.StaleError of a refusal by a fence. A server may have
-// reasons of its own for FailedPrecondition: they have no such trailer.
+// judge turns a refusal by a fence into a *fence.StaleError. A server may return
+// FailedPrecondition for reasons of its own; then the trailer has no token.
 func judge(err error, method string, token election.Token, trailer metadata.MD) error {
 	values := trailer.Get(Key)
 	if status.Code(err) != codes.FailedPrecondition || len(values) != 1 {

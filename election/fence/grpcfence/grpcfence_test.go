@@ -32,7 +32,7 @@ func (n *numbers) put(request *wrapperspb.Int64Value) *wrapperspb.Int64Value {
 	return wrapperspb.Int64(n.number)
 }
 
-// service is what a generated description would be.
+// service is what a generated description would look like.
 var service = grpc.ServiceDesc{
 	ServiceName: "numbers", HandlerType: (*any)(nil),
 	Methods: []grpc.MethodDesc{{MethodName: "Put", Handler: func(server any, ctx context.Context,
@@ -76,7 +76,7 @@ var service = grpc.ServiceDesc{
 						return err
 					}
 					if err != nil {
-						return nil // it is done, though the answer did not leave: no refusal
+						return nil // it is done, although the answer was not sent: not a refusal
 					}
 				}
 			}
@@ -175,7 +175,7 @@ func say(ctx context.Context, conn *grpc.ClientConn, value int) (int, error) {
 	case errors.Is(err, io.EOF) && value < 0:
 		return 0, fence.ErrStale // a newer leader came before the number did
 	case errors.Is(err, io.EOF):
-		return value, nil // done, and the answer did not leave in time
+		return value, nil // done, but the answer was not sent in time
 	}
 	return int(answer.Value), err
 }
@@ -184,7 +184,7 @@ func watch(ctx context.Context, conn *grpc.ClientConn) (grpc.ClientStream, error
 	return conn.NewStream(ctx, &service.Streams[0], "/numbers/Watch")
 }
 
-// A stream that an older leader keeps open ends when a newer one comes.
+// A stream that an older leader keeps open ends when a newer leader arrives.
 func TestNewerTokenEndsAnOlderStream(t *testing.T) {
 	f, ctx := fence.New(), awaittest.Within(t)
 	conn := serve(t, f)
@@ -205,8 +205,8 @@ func TestNewerTokenEndsAnOlderStream(t *testing.T) {
 	}
 }
 
-// An older leader says nothing on its stream, or takes nothing from it: it is idle,
-// or frozen.
+// An older leader sends nothing on its stream, or receives nothing from it, because
+// it is idle or frozen.
 func TestSilentStreamKeepsNoNewerTokenOut(t *testing.T) {
 	for _, first := range []int64{3, withoutEnd} {
 		f, ctx := fence.New(), awaittest.Within(t)
@@ -262,8 +262,8 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 	}
 }
 
-// A token in the context's metadata that somebody else has put there does not
-// stand beside that of the leadership.
+// A token that somebody else has put into the context's metadata is not sent
+// together with that of the leadership.
 func TestTokenIsSentOnce(t *testing.T) {
 	f := fence.New()
 	ctx := metadata.AppendToOutgoingContext(awaittest.Within(t), grpcfence.Key, "99", "other", "kept")

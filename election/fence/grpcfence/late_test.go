@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// noting tells when a RecvMsg below the fence begins and has returned.
+// noting reports when a RecvMsg below the fence begins and when it has returned.
 type noting struct {
 	grpc.ServerStream
 	begun, returned chan struct{}
@@ -28,13 +28,13 @@ func (n *noting) RecvMsg(message any) error {
 }
 
 // TestMessageIsTheHandlersOnceRecvMsgHasReturned: a newer token has ended the call, and the
-// handler uses the message for something else when the older leader sends again.
+// handler is using the message for something else when the older leader sends again.
 func TestMessageIsTheHandlersOnceRecvMsgHasReturned(t *testing.T) {
 	f := fence.New()
 	begun, received, ended, looked := make(chan struct{}, 2), make(chan struct{}, 2), make(chan struct{}), make(chan int64, 2)
 	late := grpc.ServiceDesc{ServiceName: "late", HandlerType: (*any)(nil), Streams: []grpc.StreamDesc{{StreamName: "Watch",
 		ServerStreams: true, ClientStreams: true, Handler: func(_ any, s grpc.ServerStream) error {
-			message := wrapperspb.Int64(5) // of before, which is not merged with
+			message := wrapperspb.Int64(5) // an old value, which is not merged with
 			if err := s.RecvMsg(message); err != nil {
 				t.Error(err)
 			}
@@ -78,7 +78,7 @@ func TestMessageIsTheHandlersOnceRecvMsgHasReturned(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-ended
-	if err := s.SendMsg(wrapperspb.Int64(99)); err != nil { // the older one does not know yet
+	if err := s.SendMsg(wrapperspb.Int64(99)); err != nil { // the older leader does not know yet
 		t.Fatal(err)
 	}
 	if value := <-looked; value != 0 {

@@ -39,14 +39,15 @@ func TestPostgresLosesNoUpdate(t *testing.T) {
 	for _, level := range levels {
 		b := &table{db: db, dialect: fence.Postgres, level: level, busy: func(err error) bool {
 			var refused *pgconn.PgError
-			return errors.As(err, &refused) && refused.Code == "40001" // could not serialize
+			return errors.As(err, &refused) && refused.Code == "40001" // serialization failure
 		}}
 		t.Run(fmt.Sprint("GuardRow", level), func(t *testing.T) { fencetest.Run(t, b.guarded) })
 		t.Run(fmt.Sprint("Column", level), func(t *testing.T) { fencetest.Run(t, b.inColumn) })
 	}
 }
 
-// The column needs a connection that counts rows that were found.
+// The column needs a connection that counts the rows that were found, not those
+// that were changed.
 func TestMariaDBLosesNoUpdate(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	open := func(rest string) *sql.DB {
@@ -73,7 +74,7 @@ func TestMariaDBLosesNoUpdate(t *testing.T) {
 	}
 }
 
-// TestMariaDBKeepsResourcesApart: by their bytes, up to the longest name.
+// TestMariaDBKeepsResourcesApart by their bytes, up to the longest name.
 func TestMariaDBKeepsResourcesApart(t *testing.T) {
 	server := stores.Start(t, "mariadb")
 	ctx := awaittest.Within(t)

@@ -11,11 +11,10 @@ import (
 	"github.com/conclave-project/conclave/election/fence"
 )
 
-// The tokens of two leaderships: of one that does not know yet that it is over,
-// and of the present one.
+// The tokens of two leaderships: one that does not know yet that it is over, and the current one.
 const zombie, leader election.Token = 33, 34
 
-// openExample makes a database for an example and executes statements.
+// openExample makes a database for an example and executes the statements.
 func openExample(statements ...string) (*sql.DB, func(), error) {
 	dir, err := os.MkdirTemp("", "fence-")
 	if err != nil {
@@ -30,7 +29,7 @@ func openExample(statements ...string) (*sql.DB, func(), error) {
 	return db, func() { _ = db.Close(); _ = os.RemoveAll(dir) }, err
 }
 
-// A guard row protects everything that is changed in its transaction.
+// A guard row protects everything that its transaction changes.
 func ExampleSQL() {
 	guard, err := fence.NewSQL(fence.SQLite, "")
 	if err != nil {

@@ -49,7 +49,7 @@ func s3Error(err error) error {
 	switch answer.HTTPStatusCode() {
 	case http.StatusNotFound:
 		return fence.ErrNoObject
-	case http.StatusPreconditionFailed, http.StatusConflict: // 409: two writes met
+	case http.StatusPreconditionFailed, http.StatusConflict: // 409: two writes at once
 		return fence.ErrChanged
 	}
 	return err

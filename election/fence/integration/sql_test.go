@@ -17,15 +17,15 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// begin starts a transaction of a test's level.
+// begin starts a transaction with the isolation level of a test.
 type begin func(ctx context.Context) (*sql.Tx, error)
 
-// triesMax is how often a transaction is tried that a database has refused
-// because it met another one.
+// triesMax is how often a transaction is tried if a database refuses it because
+// of another one.
 const triesMax = 1000
 
-// transact runs f in a transaction, again and again while busy says that it met
-// another one.
+// transact runs f in a transaction, again and again while busy reports that it
+// was refused because of another one.
 func transact(ctx context.Context, begin begin, busy func(error) bool, f func(*sql.Tx) error) error {
 	for try := 0; ; try++ {
 		tx, err := begin(ctx)
@@ -34,7 +34,7 @@ func transact(ctx context.Context, begin begin, busy func(error) bool, f func(*s
 				err = tx.Commit()
 			}
 			if err != nil {
-				_ = tx.Rollback() // nothing to do if it is over
+				_ = tx.Rollback() // does nothing if it is over
 			}
 		}
 		if err == nil || !busy(err) || try == triesMax {
@@ -145,8 +145,8 @@ func TestSQLiteLosesNoUpdate(t *testing.T) {
 	t.Run("Column", func(t *testing.T) { fencetest.Run(t, b.inColumn) })
 }
 
-// A transaction that was refused leaves nothing, neither does one that was not
-// committed.
+// A transaction that was refused leaves nothing behind; neither does a
+// transaction that was not committed.
 func TestGuardGoesWithItsTransaction(t *testing.T) {
 	db, ctx := openSQLite(t), awaittest.Within(t)
 	f, err := fence.NewSQL(fence.SQLite, "guards")

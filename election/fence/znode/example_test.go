@@ -12,8 +12,7 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// dial starts a server for an example and opens a session. Programs call
-// client.Dial alone.
+// dial starts a server for an example and opens a session. A program only calls client.Dial.
 func dial(ctx context.Context) (*client.Client, func(), error) {
 	e, err := inprocess.Start(inprocess.Options{Servers: 1, Base: server.Default()})
 	if err != nil {
@@ -27,8 +26,7 @@ func dial(ctx context.Context) (*client.Client, func(), error) {
 	return c, func() { _ = c.Close(); e.Close() }, nil
 }
 
-// Two leaders give tasks to workers; one of them does not know yet that it leads
-// no more.
+// Two leaders assign tasks to workers; one of them does not know yet that it no longer leads.
 func ExampleClaim() {
 	const zombie, leader election.Token = 33, 34
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)

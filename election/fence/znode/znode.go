@@ -53,20 +53,20 @@ func Claim(ctx context.Context, c *client.Client, path string, token election.To
 				return nil, fmt.Errorf("fence: make the guard %s: %w", path, err)
 			}
 		case errors.Is(err, zk.ErrBadVersion), lost(ctx, c, err):
-			// Somebody else has written, or perhaps we have: look again.
+			// Another client has written, or perhaps this one has: look again.
 		default:
 			return nil, err
 		}
 	}
 }
 
-// raise writes the token, unless it is there, and returns the guard's version.
+// raise writes the token unless it is already there, and returns the guard's version.
 func raise(ctx context.Context, c *client.Client, path string, token election.Token) (int32, error) {
 	data, stat, err := c.Get(ctx, path)
 	if err != nil {
 		return 0, fmt.Errorf("fence: read the guard: %w", err)
 	}
-	var seen uint64 // an empty guard was made and not claimed
+	var seen uint64 // zero for a guard that was created and not claimed yet
 	if len(data) > 0 {
 		if seen, err = strconv.ParseUint(string(data), 10, 64); err != nil {
 			return 0, fmt.Errorf("fence: the guard %s holds no token: %w; choose a znode of its own", path, err)
@@ -85,7 +85,7 @@ func raise(ctx context.Context, c *client.Client, path string, token election.To
 	return stat.Version, nil
 }
 
-// create makes the guard, empty, and all above it.
+// create creates the guard znode, empty, and all znodes above it.
 func create(ctx context.Context, c *client.Client, path string, acl []zk.ACL) error {
 	_, _, err := c.CreateAll(ctx, path, nil, client.CreateOptions{ACL: acl})
 	if errors.Is(err, zk.ErrNodeExists) || lost(ctx, c, err) {
@@ -94,8 +94,8 @@ func create(ctx context.Context, c *client.Client, path string, acl []zk.ACL) er
 	return err
 }
 
-// lost reports whether only the answer was lost, so that another look is worth
-// it.
+// lost reports whether only the answer may be lost, in which case it makes sense to look
+// again.
 func lost(ctx context.Context, c *client.Client, err error) bool {
 	return errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, client.ErrNotRetried) && ctx.Err() == nil && c.Err() == nil
 }

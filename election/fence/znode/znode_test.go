@@ -74,7 +74,7 @@ func TestGuardInConclaveLosesNoUpdate(t *testing.T) {
 	fencetest.Run(t, numbers(t, func() *client.Client { return e.Client(t) }))
 }
 
-// A whole multi of a zombie is refused, with all that is in it.
+// A zombie's multi is refused as a whole, with everything in it.
 func TestMultiOfAZombieChangesNothing(t *testing.T) {
 	e, ctx := conclavetest.Start(t, conclavetest.Servers(1)), awaittest.Within(t)
 	c := e.Client(t)
@@ -101,7 +101,7 @@ func TestMultiOfAZombieChangesNothing(t *testing.T) {
 	if _, err := now.Multi(ctx, client.DeleteOp("/a", -1)); !errors.Is(err, zk.ErrNoNode) || errors.Is(err, fence.ErrStale) {
 		t.Errorf("a failure of its own: %v", err)
 	}
-	// A second claim with the same token, as by another part of the leader.
+	// A second claim with the same token, as from another part of the leader.
 	again, err := znode.Claim(ctx, c, "/guard", 34, nil)
 	if err != nil {
 		t.Fatal(err)

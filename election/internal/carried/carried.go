@@ -1,23 +1,23 @@
-// Package carried is how a context carries a fencing token that is not that of the leadership in
-// whose function it was made.
+// Package carried lets a context carry a fencing token other than that of the leadership in
+// whose function the context was made.
 //
-// In go contexts and tokens, out comes the token with which a call is to be made. What always
-// holds:
+// Given a context, the package decides which token a call is made with. What always holds:
 //
-//	carried-C1  Of tokens and leaderships around a context the innermost counts.
+//	carried-C1  Of the tokens and leaderships around a context, the innermost counts.
 //
-// It sends nothing, and knows no resource.
+// The package sends nothing, and knows no resource.
 package carried
 
 import "context"
 
-// Token is one that a context carries.
+// Token is a token that a context carries.
 type Token struct {
 	Value uint64
-	// Check tells why it must not be used any more; nil is one that may always be.
+	// Check returns why the token must not be used any longer; nil is for a token that may
+	// always be used.
 	Check func() error
-	// Inside is the leadership around the context that was given the token, nil if there was
-	// none. One that a call finds instead has begun inside of it.
+	// Inside is the leadership around the context to which the token was added, nil if there was
+	// none. If a call finds a different leadership, that one has begun inside the context.
 	Inside any
 }
 
@@ -26,8 +26,8 @@ type key struct{}
 // With returns a context that carries a token.
 func With(ctx context.Context, t Token) context.Context { return context.WithValue(ctx, key{}, t) }
 
-// Of returns the token that a context carries, unless a leadership that has begun inside of it
-// counts. Leads is the leadership around the context, nil if there is none.
+// Of returns the token that a context carries, unless a leadership that began inside it takes
+// precedence. Leads is the leadership around the context, nil if there is none.
 func Of(ctx context.Context, leads any) (Token, bool) {
 	t, ok := ctx.Value(key{}).(Token)
 	return t, ok && t.Inside == leads

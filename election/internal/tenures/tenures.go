@@ -1,16 +1,13 @@
-// Package tenures writes the history of an election for backends that keep it
-// beside the election.
+// Package tenures writes the history of an election for backends that keep it next to the election.
 //
-// In go the latest leaderships and what happens, out come the leaderships as
-// they are then. No slice is changed in place. What always holds:
+// Given the latest leaderships and an event, it returns the leaderships after that event. It
+// does not change a slice in place. What always holds:
 //
-//	tenures-H1  The oldest leaderships are dropped, at least election.HistoryMin
-//	            stay.
-//	tenures-H2  A leadership that has not ended is the last one, or has expired:
-//	            its holder was killed, partitioned or frozen, and a successor
-//	            notes that.
-//	tenures-H3  What the former leader reports of its end counts before what a
-//	            successor reports, which only knows that it has gone.
+//	tenures-H1  The oldest leaderships are dropped; at least election.HistoryMin are kept.
+//	tenures-H2  A leadership that has not ended is the last one, or has expired: its holder was
+//	            killed, partitioned or frozen, and a successor records that.
+//	tenures-H3  What the former leader reports about the end of its leadership takes precedence
+//	            over the report of a successor, which only knows that the leader has gone.
 package tenures
 
 import (
@@ -23,13 +20,13 @@ import (
 const (
 	// Max is how many leaderships are kept.
 	Max = 2 * election.HistoryMin
-	// Expired is the reason of a leadership that was never released, and
-	// Withdrawn that of a grant that was released unused.
+	// Expired is the reason of a leadership that was never released, and Withdrawn is the
+	// reason of a grant that was released unused.
 	Expired, Withdrawn = "expired", "withdrawn"
 )
 
-// Begin adds a leadership, unless it is there: the answer to the first try may
-// have been lost. Those before it that have no end have expired.
+// Begin adds a leadership, unless it is already there because the answer to the first try was
+// lost. Earlier leaderships without an end have expired.
 func Begin(history []election.Tenure, id string, token election.Token, now time.Time) []election.Tenure {
 	next := Expire(history, token, now)
 	if _, there := Find(next, token); there {
@@ -39,8 +36,8 @@ func Begin(history []election.Tenure, id string, token election.Token, now time.
 	return next[max(0, len(next)-Max):]
 }
 
-// Expire ends all leaderships without an end, except that with the token of
-// the present leader, zero for none (tenures-H2).
+// Expire ends all leaderships without an end, except the one with the token of the present
+// leader, which is zero if there is none (tenures-H2).
 func Expire(history []election.Tenure, present election.Token, now time.Time) []election.Tenure {
 	next := slices.Clone(history)
 	for i := range next {
@@ -51,7 +48,7 @@ func Expire(history []election.Tenure, present election.Token, now time.Time) []
 	return next
 }
 
-// End ends the leadership with this token, for the reason that its holder gives (tenures-H3).
+// End ends the leadership with this token for the reason that its holder states (tenures-H3).
 func End(history []election.Tenure, token election.Token, reason election.Reason, now time.Time) []election.Tenure {
 	next := slices.Clone(history)
 	for i := range next {
@@ -80,7 +77,7 @@ func Find(history []election.Tenure, token election.Token) (election.Tenure, boo
 	return election.Tenure{}, false
 }
 
-// Last returns the latest token, zero for none.
+// Last returns the latest token, or zero if there is none.
 func Last(history []election.Tenure) election.Token {
 	if len(history) == 0 {
 		return 0

@@ -15,7 +15,7 @@ func TestHistoryTellsHowLeadershipsEnded(t *testing.T) {
 	history = End(history, 1, election.ReasonResigned, at(2))
 	history = Begin(history, "b", 5, at(3))
 	history = Begin(history, "c", 9, at(8))
-	history = Begin(history, "c", 9, at(9)) // the answer to the first was lost
+	history = Begin(history, "c", 9, at(9)) // the answer to the first try was lost
 	want := []election.Tenure{
 		{Leader: "a", Token: 1, Since: at(1), Until: at(2), Reason: "resigned"},
 		{Leader: "b", Token: 5, Since: at(3), Until: at(8), Reason: Expired},

@@ -1,8 +1,8 @@
 // Package balance decides which member of a group owns which partition.
 //
-// From the members and what each owns now, it computes what each should own, and which partitions
-// may move at once. The result depends on the arguments alone: members that see the same decide
-// the same, so they need no coordinator. What always holds:
+// From the members and what each of them owns now, it computes what each should own, and which
+// partitions may move at once. The result depends only on the arguments: members that see the same
+// state decide the same, so they need no coordinator. What always holds:
 //
 //	balance-B1  Every partition is assigned to a member, if there are members.
 //	balance-B2  The numbers of partitions that two members should own differ by at most one.
@@ -25,7 +25,7 @@ import (
 const Nobody = ""
 
 // Plan returns the member that should own each partition. The members' names are distinct and in
-// any order; owners that are not members are leaving. Without members it returns Nobody for each
+// any order; owners that are not members are leaving. Without members, Plan returns Nobody for each
 // partition.
 func Plan(members, owners []string) []string {
 	targets := make([]string, len(owners))
@@ -48,8 +48,8 @@ func Plan(members, owners []string) []string {
 	return targets
 }
 
-// shares returns how many partitions each member should own. The larger shares
-// go to those that own most (balance-B3).
+// shares returns how many partitions each member should own. The larger shares go to the members
+// that own the most (balance-B3).
 func shares(members, owners []string) map[string]int {
 	owned := make(map[string]int, len(members))
 	for _, owner := range owners {
@@ -69,8 +69,8 @@ func shares(members, owners []string) map[string]int {
 	return vacancy
 }
 
-// takers returns the members that have vacancies, each as often as it has them: always the one
-// with the most left, the first by name of several.
+// takers returns the members that have vacancies, each as often as it has vacancies: always the
+// member with the most left, and among several the first by name.
 func takers(vacancy map[string]int) []string {
 	var takers []string
 	names, most := slices.Sorted(maps.Keys(vacancy)), slices.Max(slices.Collect(maps.Values(vacancy)))
@@ -84,8 +84,8 @@ func takers(vacancy map[string]int) []string {
 	return takers
 }
 
-// Moves returns the partitions that their owners should hand over now, in order:
-// at most limit, less those that nobody owns (balance-B5).
+// Moves returns the partitions that their owners should hand over now, in order: at most limit,
+// minus the number of partitions without an owner (balance-B5).
 func Moves(owners, targets []string, limit int) []int {
 	var moves []int
 	for p, owner := range owners {

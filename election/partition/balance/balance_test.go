@@ -14,8 +14,8 @@ const (
 	membersMax    = 4
 )
 
-// every calls f for every way in which some partitions can be owned by some of
-// four, by one that leaves, or by nobody, for every group of the four.
+// every calls f for every group of four members and every way in which some partitions can be owned
+// by some of the four, by a member that leaves, or by nobody.
 func every(t *testing.T, f func(t *testing.T, members, owners []string)) {
 	names := []string{Nobody, "a", "b", "c", "d", "leaving"}
 	for n := range partitionsMax + 1 {
@@ -50,8 +50,8 @@ func count(members, owners []string) (owned []int) {
 	return owned
 }
 
-// mustMove is the fewest partitions that must leave their owner so that no two
-// members differ by more than one, by trying every choice of larger shares.
+// mustMove returns the smallest number of partitions that must leave their owners so that no two
+// members differ by more than one. It tries every choice of larger shares.
 func mustMove(members, owners []string) int {
 	owned := count(members, owners)
 	small, larger := len(owners)/len(members), len(owners)%len(members)
@@ -106,8 +106,8 @@ func TestPlanIsWholeEvenAndMovesTheFewest(t *testing.T) {
 	t.Logf("%d situations", situations)
 }
 
-// balance-B4: whichever partition changes hands first, by way of nobody or at once, no
-// more have to move than before.
+// balance-B4: whichever partition changes hands first, with a time without an owner or directly, no
+// more partitions have to move than before.
 func TestPlanCarriedOutInAnyOrderNeedsNoMoreMoves(t *testing.T) {
 	every(t, func(t *testing.T, members, owners []string) {
 		targets := Plan(members, owners)
@@ -132,7 +132,7 @@ func TestPlanCarriedOutInAnyOrderNeedsNoMoreMoves(t *testing.T) {
 	})
 }
 
-// balance-B5, and that moves come to an end whatever the limit is.
+// balance-B5, and moves come to an end whatever the limit is.
 func TestMovesKeepToTheLimitAndEnd(t *testing.T) {
 	every(t, func(t *testing.T, members, owners []string) {
 		for limit := 1; limit <= 2; limit++ {
@@ -146,7 +146,7 @@ func TestMovesKeepToTheLimitAndEnd(t *testing.T) {
 				for p, owner := range now {
 					if owner == Nobody {
 						free++
-						now[p] = targets[p] // the one that should own it takes it
+						now[p] = targets[p] // the member that should own it takes it
 					}
 				}
 				if len(moves) > max(0, limit-free) || free == 0 && len(moves) == 0 || steps > 2*len(owners) {
@@ -178,7 +178,8 @@ func ExamplePlan() {
 	// [2]
 }
 
-// planOneByOne is Plan as it is said: each partition goes to the member with the most vacancy.
+// planOneByOne is Plan as it is documented: each partition goes to the member with the most
+// vacancies.
 func planOneByOne(members, owners []string) []string {
 	targets := make([]string, len(owners))
 	vacancy := shares(members, owners)
@@ -211,8 +212,8 @@ func TestPlanGoesToTheMostVacancy(t *testing.T) {
 	})
 }
 
-// A member plans with each change: ten thousand partitions must not cost it a second, however
-// many members there are.
+// A member plans after each change: ten thousand partitions must not take it a second, however many
+// members there are.
 func TestPlanOfManyMembersCostsLittleMore(t *testing.T) {
 	cost := func(n int) time.Duration {
 		members, owners, best := make([]string, n), make([]string, 10_000), time.Duration(math.MaxInt64)

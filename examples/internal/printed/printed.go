@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Lines runs a program and gives what it prints, line by line, until the test
+// Lines runs a program and returns what it prints, line by line, until the test
 // ends or stop is called.
 func Lines(t *testing.T, run func(ctx context.Context, out io.Writer) error) (printed <-chan string, stop func()) {
 	t.Helper()
@@ -43,7 +43,7 @@ func Lines(t *testing.T, run func(ctx context.Context, out io.Writer) error) (pr
 	return all, stop
 }
 
-// Await returns the next line that has a text.
+// Await returns the next line that contains the text.
 func Await(t *testing.T, printed <-chan string, text string) string {
 	t.Helper()
 	late := time.After(30 * time.Second)

@@ -12,8 +12,9 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// candidate is one of them, with its shell: a part. It is not model.Clocked, for
-// messages carry moments: parts at different times must not pass for one.
+// candidate is one candidate with its shell: a part of the model's world. It is not
+// model.Clocked, because its messages carry times: parts at different times must not count
+// as equal.
 type candidate struct {
 	Name          name
 	Machine       *elector.Machine
@@ -25,19 +26,19 @@ type candidate struct {
 	Leads         bool // between Elect and Lost
 	DeadlineMs    int64
 	Runs          uint64 // the attempt whose function runs; 0 for none
-	Told          bool   // that function was told to end
-	Last          uint64 // the attempt of the leadership before
-	Handle        uint64 // by which somebody resigns now
+	Told          bool   // whether this function was told to end
+	Last          uint64 // the attempt of the previous leadership
+	Handle        uint64 // the handle that a resignation uses now
 }
 
-// grants are by attempt, from Acquired to the end of Release.
+// grants are the grants by attempt, from Acquired to the end of Release.
 type grants map[uint64]election.Grant
 
-// call names a call of the backend: an attempt's Acquire, Renew or Release.
+// call identifies a call of the backend: Acquire, Renew or Release of an attempt.
 type call struct {
 	Kind    kind
 	Attempt uint64
-	Number  uint64 // of the renewal, or of the try to release
+	Number  uint64 // number of the renewal, or of the attempt to release
 }
 
 type kind uint8
@@ -54,28 +55,28 @@ type running struct {
 	Op    claims.Op
 	Kind  claims.WantKind
 	Until clock.Instant
-	// Version is the one whose change ends a Wait.
+	// Version is the version whose change ends a Wait.
 	Version string
 }
 
-// releasesMax is how often a release is tried before it is left to the store.
+// releasesMax is how often a release is tried before it is left to the expiry of the lease.
 const releasesMax = 2
 
-// The events of a candidate beside answers.
+// The events of a candidate, apart from answers.
 type (
 	begin    struct{}
 	pass     struct{}
 	tick     struct{}
-	wake     struct{ Call call } // what was waited for has come
+	wake     struct{ Call call } // the call's wait is over
 	freeze   struct{ Frozen bool }
 	returned struct{}
-	resign   struct{ Stale bool } // by the handle of the leadership before
+	resign   struct{ Stale bool } // Stale: with the handle of the previous leadership
 )
 
 // note is a line of the trace.
 type note string
 
-// turn is one event of one candidate.
+// turn is the processing of one event by a candidate.
 type turn struct {
 	*candidate
 	mutant Mutant
@@ -86,7 +87,7 @@ func (t *turn) now() clock.Instant {
 	return clock.Instant(time.Duration(t.NowMs) * time.Millisecond)
 }
 
-// take carries an event out.
+// take handles an event.
 func (t *turn) take(event any) {
 	switch e := event.(type) {
 	case begin:
@@ -117,7 +118,7 @@ func (t *turn) take(event any) {
 	}
 }
 
-// feed steps the machine and carries out what it wants.
+// feed steps the machine and carries out the effects.
 func (t *turn) feed(event elector.Event) {
 	for _, effect := range slices.Clone(t.Machine.Step(t.NowMs, event)) {
 		t.out = append(t.out, note(effect.String()))
@@ -174,7 +175,7 @@ func (t *turn) call(c call, op claims.Op) {
 	t.want(c, op.Begin(t.now()))
 }
 
-// find returns a call, nil for one that has ended.
+// find returns a call, nil if it has ended.
 func (c *candidate) find(name call) *running {
 	for i := range c.Calls {
 		if c.Calls[i].call == name {
@@ -184,8 +185,8 @@ func (c *candidate) find(name call) *running {
 	return nil
 }
 
-// cancel ends a call before its time, as the end of a context does: what it has
-// asked for may still take effect.
+// cancel ends a call early, as the end of a context does: a request that was sent may still
+// take effect.
 func (t *turn) cancel(c call) {
 	r := t.find(c)
 	if r == nil {
@@ -204,14 +205,14 @@ func (t *turn) end(c call) {
 	}
 }
 
-// answer brings a call what it has waited for.
+// answer gives a call the answer that it waits for.
 func (t *turn) answer(c call, a claims.Answer) {
 	if r := t.find(c); r != nil {
 		t.want(c, r.Op.Answer(t.now(), a))
 	}
 }
 
-// want does what a call wants next.
+// want carries out what a call wants next.
 func (t *turn) want(c call, w claims.Want) {
 	r := t.find(c)
 	r.Kind, r.Until, r.Version = w.Kind, w.Until, w.Version
@@ -224,7 +225,7 @@ func (t *turn) want(c call, w claims.Want) {
 	}
 }
 
-// done tells the machine what has come of a call.
+// done reports the result of a call to the machine.
 func (t *turn) done(c call, w claims.Want) {
 	switch {
 	case c.Kind == acquire && w.Err == nil:

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// rest takes all faults away. What was late is not waited for any longer.
+// rest removes all faults. Late messages are no longer waited for.
 func (s *system) rest(w *model.World) {
 	for n := range numbers {
 		w.SetNumber(s.number(n), 0)
@@ -26,8 +26,8 @@ func (s *system) rest(w *model.World) {
 	}
 }
 
-// converge takes the next step of a system in which nothing goes wrong; functions
-// that were told to end never do.
+// converge takes the next step of a system without faults. Functions that were told to end
+// never do.
 func (s *system) converge(w *model.World) bool {
 	stuck := 0
 	for i := range s.n {
@@ -44,13 +44,13 @@ func (s *system) converge(w *model.World) bool {
 		}
 	}
 	if stuck == s.n {
-		return true // nobody is left who could lead
+		return true // no candidate is left that could lead
 	}
 	s.pass(w)
 	return false
 }
 
-// next is what comes next of what concerns one candidate.
+// next returns the next move that concerns one candidate.
 func (s *system) next(w *model.World, c *candidate, i int) (model.Move, bool) {
 	switch {
 	case s.due(c):
@@ -68,7 +68,7 @@ func (s *system) next(w *model.World, c *candidate, i int) (model.Move, bool) {
 	return 0, false
 }
 
-// tell is a request as a trace shows it, and tellAnswer an answer.
+// tell returns a request as a trace shows it, and tellAnswer an answer.
 func tell(e ask) string {
 	if e.Want.Kind == claims.Read {
 		return fmt.Sprintf("%v: read", e.Call)
@@ -88,7 +88,7 @@ func tellRecord(r claims.Record) string {
 	return fmt.Sprintf("{holder %q token %d heartbeat %d incarnation %q%s}", r.Nonce, r.Token, r.Heartbeat, r.Incarnation, next)
 }
 
-// String is for traces.
+// String returns the call as a trace shows it.
 func (c call) String() string {
 	return fmt.Sprintf("%s %d.%d", [...]string{"acquire", "renew", "release"}[c.Kind], c.Attempt, c.Number)
 }

@@ -1,19 +1,20 @@
 // Package electormodel explores candidates of an application's election on a store
-// of one record: package elector's machines and those of package line, the rules of
-// election/record, whole, with functions that do not end when they are told to.
+// of one record. It runs package elector's machines and those of package claims,
+// the rules of election/record, completely, with functions that do not end when
+// they are told to.
 //
-// The store compares and sets. It may lose requests and answers, carry out what
-// nobody waits for any more, answer at any later time; tell what it was, by a watch
-// that is late; fail over and forget its latest writes; and stand on two sides for a while, one of which shows what it
-// applies, confirms nothing, and loses it in the end. Candidates may stall,
-// and clocks differ in rate by as much as the machines allow for.
+// The store compares and sets. It may lose requests and answers, carry out requests after the caller has
+// given up, answer at any later time, deliver old records by a late watch, and fail over and forget its
+// latest writes. It may also be split into two sides for a while, one of which shows what it applies but
+// confirms nothing and loses everything in the end. Candidates may stall, and clocks differ in rate by as
+// much as the machines allow.
 //
 // What must hold: no two lead at one moment, each by its own deadline (elector-L1), so that
-// every deadline comes before the successor; the tokens of leaderships grow, and no
-// token is granted to two claims; a claim is released only when its function has
-// ended (elector-L3); nobody resigns but by the handle of that leadership; and from every
-// state, without further faults, somebody comes to lead though a function never
-// ends (elector-L9).
+// every deadline comes before the successor; the tokens of leaderships grow, and no token
+// is granted to two claims; a claim is released only when its function has ended
+// (elector-L3); a resignation takes effect only with the handle of that leadership; and
+// from every state, without further faults, some candidate eventually leads even if a
+// function never ends (elector-L9).
 package electormodel
 
 import (
@@ -25,18 +26,18 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// Scope says how much is explored. Counts are of a whole run.
+// Scope defines how much is explored. Counts apply to a whole run.
 type Scope struct {
 	Text       string
 	Candidates int
-	Rates      [][]int64 // ms that pass in a step for each, and for the store: one start each
-	Steps      int       // of time
-	Late       int       // requests and answers that come at any time, waited for or not
+	Rates      [][]int64 // ms that pass in a step for each candidate and the store: each list is one initial state
+	Steps      int       // steps of time
+	Late       int       // requests and answers that arrive at any time, whether or not anybody waits
 	Losses     int       // requests and answers that never come
 	Freezes    int       // candidates that stall
-	Resigns    int       // by the handle of this leadership, or of the last one
+	Resigns    int       // by the handle of the current leadership, or of the previous one
 	Failovers  int       // of the store, which may forget
-	Parts      int       // of the store in two
+	Parts      int       // splits of the store in two
 	Mutant     Mutant
 }
 
@@ -46,7 +47,7 @@ const (
 	drift   = 25 // percent
 )
 
-// The numbers after candidates, store, past, queues.
+// The counters that follow candidates, store, past, queues.
 const (
 	steps = iota
 	lates
@@ -72,7 +73,7 @@ type system struct {
 	scope Scope
 }
 
-// name is which of the candidates, from 1 on; 0 is nobody.
+// name is the number of a candidate, from 1; 0 means none.
 type name int
 
 // New returns the model of a scope.
@@ -127,7 +128,8 @@ func nonce(n name, attempt uint64) string {
 
 func id(n name) string { return nonce(n, 0) }
 
-// parse is the reverse, and -1 for versions, states of the waiters and the like.
+// parse reverses nonce and id; it returns -1 for other texts, such as versions and states
+// of waiters.
 func parse(text string) (which int, attempt uint64) {
 	if len(text) < 2 || text[0] < 'a' || text[0] > 'c' {
 		return -1, 0
@@ -144,7 +146,8 @@ func (s *system) start(w *model.World, n int) {
 	w.Put(s.past(), &past{Granted: map[uint64]string{}})
 	w.Put(s.store(), &store{NowMs: 1_000_000, RateMs: rates[s.n], Sides: []side{{Incarnation: 1}}})
 	for i := range s.n {
-		// No pause between two attempts: the next one would be a step of time later.
+		// There is no pause between two attempts, because the next one would be a whole
+		// step of time later.
 		w.Put(i, &candidate{Name: name(i + 1), NowMs: 1_000_000, RateMs: rates[i], Memory: claims.NewMemory(), Grants: grants{},
 			Machine: elector.New(elector.Config{LeaseMs: leaseMs, GraceMs: 20, EndLimitMs: 40, DriftPercent: drift,
 				ReleaseMs: 40, Forever: true, Seed: 1})})
@@ -158,7 +161,7 @@ func (s *system) start(w *model.World, n int) {
 	}
 }
 
-// step is what an event makes of a part.
+// step gives an event to a part and returns the effects.
 func (s *system) step(part, event any) []any {
 	switch p := part.(type) {
 	case *past:
@@ -172,7 +175,7 @@ func (s *system) step(part, event any) []any {
 	return t.out
 }
 
-// leads reports whether a candidate leads, for all it knows.
+// leads reports whether a candidate considers itself leader.
 func (s *system) leads(c *candidate) bool {
 	if s.scope.Mutant == DeadlineAfter {
 		return c.Runs != 0
@@ -180,7 +183,7 @@ func (s *system) leads(c *candidate) bool {
 	return c.Leads && c.NowMs < c.DeadlineMs
 }
 
-// check looks at a state (elector-L1).
+// check checks a state (elector-L1).
 func (s *system) check(w *model.World) {
 	first := name(0)
 	for i := range s.n {

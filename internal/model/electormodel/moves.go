@@ -5,34 +5,34 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// kinds of moves; the rest of a Move says who, or the place among the late.
+// The kinds of moves; the rest of a Move is a candidate, or the index of a late message.
 const (
 	moveAsk model.Move = iota << 16
 	moveAnswer
-	moveSlowAsk // comes at any later time, and is waited for
-	moveLateAsk // comes when nobody waits for it any more
+	moveSlowAsk // arrives at any later time, and its caller waits
+	moveLateAsk // arrives when nobody waits for it any longer
 	moveLateAnswer
 	moveLoseAsk
 	moveLoseAnswer
 	moveArrive
 	moveTick
 	moveWake
-	moveTell     // what the record is now, by the watch
-	moveTellLate // what it was
+	moveTell     // the watch delivers the current record
+	moveTellLate // the watch delivers an earlier record
 	movePass
 	moveFreeze
 	moveThaw
 	moveReturn
 	moveResign
 	moveResignStale
-	moveFail // to a copy, the last one being none
-	movePart // who goes astray, as bits
+	moveFail // to a copy; the last number means no copy
+	movePart // a bit set of the candidates that go astray
 	moveHeal
 )
 
 const kindOf = ^model.Move(0xffff)
 
-// moves lists what can happen.
+// moves lists the moves that are possible.
 func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	left := func(number int) bool { return w.Number(s.number(number)) > 0 }
 	add := func(kind model.Move, who int, possible bool) {
@@ -74,7 +74,7 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	for k := range len(store.Sides[0].Copies) + 1 {
 		add(moveFail, k, left(failovers))
 	}
-	for astray := range 1<<s.n - 1 { // all of them astray are as if their answers were lost
+	for astray := range 1<<s.n - 1 { // if all candidates are astray, it is as if their answers were lost
 		add(movePart, astray, astray > 0 && len(store.Sides) == 1 && left(parts))
 	}
 	add(moveHeal, 0, len(store.Sides) > 1)
@@ -89,7 +89,7 @@ func (s *system) due(c *candidate) bool {
 	return wakes && wakeMs <= c.NowMs
 }
 
-// over reports whether what a call waits for has come.
+// over reports whether a call's wait is over.
 func (s *system) over(w *model.World, c *candidate, r *running) bool {
 	switch r.Kind {
 	case claims.Pause:
@@ -100,7 +100,7 @@ func (s *system) over(w *model.World, c *candidate, r *running) bool {
 	return false
 }
 
-// do lets a move happen.
+// do carries out a move.
 func (s *system) do(w *model.World, m model.Move) {
 	who := int(m & 0xff)
 	switch m & kindOf {
@@ -142,8 +142,7 @@ func (s *system) do(w *model.World, m model.Move) {
 	}
 }
 
-// tell lets the watch of a candidate tell the record as it is, or the oldest that is
-// kept of it.
+// tell lets a candidate's watch deliver the current record, or the oldest copy.
 func (s *system) tell(w *model.World, i, k int, late bool) {
 	c := s.part(w, i)
 	side := s.stored(w).at(c.Name)
@@ -158,7 +157,7 @@ func (s *system) tell(w *model.World, i, k int, late bool) {
 	s.give(w, i, w.Intern(a))
 }
 
-// doOthers lets happen what people, hosts and the store do.
+// doOthers carries out the moves of people, hosts and the store.
 func (s *system) doOthers(w *model.World, m model.Move, who int) {
 	switch m & kindOf {
 	case moveFreeze:
@@ -203,7 +202,7 @@ func (s *system) doOthers(w *model.World, m model.Move, who int) {
 	}
 }
 
-// pass lets time pass.
+// pass lets a step of time pass.
 func (s *system) pass(w *model.World) {
 	w.Say("time passes")
 	for i := range s.n {
@@ -212,7 +211,7 @@ func (s *system) pass(w *model.World) {
 	w.Give(s.store(), w.Event(pass{}))
 }
 
-// arrive hands a request to the store, or an answer to its candidate.
+// arrive delivers a request to the store, or an answer to its candidate.
 func (s *system) arrive(w *model.World, ref model.Ref) {
 	switch e := w.Value(ref).(type) {
 	case ask:
@@ -231,7 +230,7 @@ func (s *system) arrive(w *model.World, ref model.Ref) {
 	}
 }
 
-// giveUp lets a request come when nobody waits for it any more.
+// giveUp lets a request arrive after its caller has given up.
 func (s *system) giveUp(w *model.World, ref model.Ref) {
 	e := w.Value(ref).(ask)
 	s.lose(w, ref)
@@ -268,7 +267,7 @@ func (s *system) takeLate(w *model.World, at int) (ref model.Ref) {
 	return ref
 }
 
-// give gives an event to a candidate and carries out what it wants done.
+// give gives an event to a candidate and carries out the effects.
 func (s *system) give(w *model.World, i int, event model.Ref) {
 	for _, e := range w.Give(i, event) {
 		switch v := e.Value.(type) {

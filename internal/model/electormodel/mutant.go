@@ -22,7 +22,7 @@ const (
 	BlindWrites     Mutant = "elector-blind-writes"
 )
 
-// Mutants are all of them.
+// Mutants returns all mutants.
 func Mutants() []model.Mutant {
 	return []model.Mutant{
 		hunt(DeadlineAfter, "elector", Full, "two led because of a log that nobody read", "a leadership ends when its function has ended, whatever the deadline"),
@@ -36,13 +36,13 @@ func Mutants() []model.Mutant {
 	}
 }
 
-// hunt is a mutant with the scope in which it is looked for.
+// hunt returns a mutant with the scope in which it is searched for.
 func hunt(m Mutant, in string, s Scope, origin, what string) model.Mutant {
 	s.Mutant = m
 	return model.Mutant{Name: string(m), Model: in, Origin: origin, What: what, New: func() *model.Model { return New(s) }}
 }
 
-// sent is from when a mutant counts a lease.
+// sent returns the time from which a mutant counts a lease.
 func (m Mutant) sent(t *turn, g election.Grant) int64 {
 	if m == LeaseFromAnswer {
 		return t.NowMs
@@ -50,7 +50,7 @@ func (m Mutant) sent(t *turn, g election.Grant) int64 {
 	return g.Sent.Millis()
 }
 
-// handle is the leadership that a mutant ends.
+// handle returns the leadership that a mutant ends.
 func (m Mutant) handle(c *candidate) uint64 {
 	if m == StaleResign {
 		return c.Runs
@@ -58,14 +58,14 @@ func (m Mutant) handle(c *candidate) uint64 {
 	return c.Handle
 }
 
-// ending is what a mutant does when a function is told to end.
+// ending is called when a function is told to end.
 func (m Mutant) ending(t *turn, attempt uint64) {
 	if m == ReleasedTooSoon {
 		t.release(attempt, releasesMax)
 	}
 }
 
-// pass is what a mutant does as time passes.
+// pass is called when time passes.
 func (m Mutant) pass(t *turn) {
 	again := call{renew, t.Runs, 1 << 20}
 	if m == RenewsForEver && t.Told && !t.Frozen && t.find(again) == nil {
@@ -75,7 +75,7 @@ func (m Mutant) pass(t *turn) {
 	}
 }
 
-// answer is what a mutant makes of an answer.
+// answer returns an answer as the mutant sees it.
 func (m Mutant) answer(t *turn, e answer) claims.Answer {
 	a, r := e.Answer, t.find(e.Call)
 	mine := a.Kind == claims.Shown && a.Record.Nonce == nonce(t.Name, e.Call.Attempt)

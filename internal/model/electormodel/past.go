@@ -2,13 +2,14 @@ package electormodel
 
 import "fmt"
 
-// past is what must not repeat: a part that panics.
+// past remembers what must not happen twice: it is a part that panics if it does.
 type past struct {
 	Token   uint64            // of the last leadership
-	Granted map[uint64]string // to which claim
+	Granted map[uint64]string // the claim to which each token was granted
 }
 
-// led is a leadership that begins, and granted a grant of the store, used or not.
+// led is the beginning of a leadership, and granted is a grant of the store, whether used
+// or not.
 type (
 	led struct {
 		Name  name

@@ -1,13 +1,13 @@
 package electormodel
 
-// Rates: all clocks alike, the store's fast, the store's slow, one candidate's fast.
+// Rates of the clocks: all alike, the store's fast, the store's slow, one candidate's fast.
 var (
 	alike = [][]int64{{20, 20, 20}}
 	two   = [][]int64{{20, 20, 20}, {20, 20, 25}, {25, 25, 20}, {25, 20, 20}}
 )
 
-// Small and Full are two candidates that stall beyond their lease; functions
-// end when they like.
+// Small and Full are two candidates that stall beyond their lease; their functions end at
+// any time.
 var (
 	Small = Scope{Text: "2 candidates, clocks alike, 100 ms of a lease of 100; 1 stalls",
 		Candidates: 2, Rates: alike, Steps: 5, Freezes: 1}
@@ -15,7 +15,7 @@ var (
 		Candidates: 2, Rates: two, Steps: 7, Freezes: 1}
 )
 
-// SmallResign and FullResign let people ask for what they like.
+// SmallResign and FullResign let people ask for resignations at any time.
 var (
 	SmallResign = Scope{Text: "2 candidates, clocks alike, 40 ms; 1 asked to resign",
 		Candidates: 2, Rates: alike, Steps: 2, Resigns: 1}
@@ -23,7 +23,7 @@ var (
 		Candidates: 2, Rates: alike, Steps: 4, Resigns: 2}
 )
 
-// SmallLinks and FullLinks are of a network that delays and loses.
+// SmallLinks and FullLinks have a network that delays and loses messages.
 var (
 	SmallLinks = Scope{Text: "2 candidates, clocks alike, 80 ms; 1 request or answer lost",
 		Candidates: 2, Rates: alike, Steps: 4, Losses: 1}
@@ -31,7 +31,7 @@ var (
 		Candidates: 2, Rates: alike, Steps: 5, Late: 1, Losses: 1}
 )
 
-// SmallFailover and FullFailover are of a store that fails over and forgets.
+// SmallFailover and FullFailover have a store that fails over and forgets.
 var (
 	SmallFailover = Scope{Text: "2 candidates, clocks alike, 80 ms; 1 failover",
 		Candidates: 2, Rates: alike, Steps: 4, Failovers: 1}
@@ -39,7 +39,7 @@ var (
 		Candidates: 2, Rates: alike, Steps: 7, Failovers: 1, Losses: 1}
 )
 
-// SmallParts and FullParts are of a store that stands on two sides for a while.
+// SmallParts and FullParts have a store that is split in two for a while.
 var (
 	SmallParts = Scope{Text: "2 candidates, clocks alike, 60 ms; the store once in two",
 		Candidates: 2, Rates: alike, Steps: 3, Parts: 1}
@@ -47,6 +47,6 @@ var (
 		Candidates: 2, Rates: alike, Steps: 6, Parts: 1}
 )
 
-// Late is the scope in which leases and deadlines are put to the test.
+// Late is the scope that tests leases and deadlines.
 var Late = Scope{Text: "2 candidates, clocks alike, 180 ms; 1 request or answer late",
 	Candidates: 2, Rates: alike, Steps: 9, Late: 1}

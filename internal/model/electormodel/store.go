@@ -8,15 +8,15 @@ import (
 	"github.com/conclave-project/conclave/internal/claims"
 )
 
-// store is the store with its clock: a part.
+// store is the store with its clock: a part of the model's world.
 type store struct {
 	NowMs, RateMs int64
-	// Sides are the histories of the record: the first one lasts, a second one
-	// confirms nothing and will be gone.
+	// Sides are the histories of the record: the first one lasts; a second one, while there
+	// is one, confirms nothing and will be lost.
 	Sides []side
-	// Astray are the candidates that reach the second one.
+	// Astray are the candidates that reach the second side.
 	Astray  []name
-	Written int // versions given out
+	Written int // number of versions issued
 }
 
 // side is one history of the record.
@@ -24,29 +24,29 @@ type side struct {
 	Record      claims.Record
 	Version     string
 	Incarnation int
-	AdoptedMs   int64 // from when on there may be new holders
-	// Led: there was one under this incarnation. Only what came then may be
-	// forgotten: a store that forgets also that it was converged leaves tokens to
-	// the wall clocks (incarnation-I4), of which there are none here.
+	AdoptedMs   int64 // from this time on there may be new holders
+	// Led: there was a holder under this incarnation. Only what was written since then may
+	// be forgotten: a store that also forgets the beginning of its incarnation relies on
+	// wall clocks for its tokens (incarnation-I4), and this model has no wall clocks.
 	Led    bool
 	Copies []copied
 }
 
-// copied is the record as it was.
+// copied is an earlier state of the record.
 type copied struct {
 	Record  claims.Record
 	Version string
 }
 
-// copiesMax is how many earlier states a failover may go back to: the oldest that
-// may be forgotten to, and the one before the last write.
+// copiesMax is how many earlier states a failover may return to: the oldest that the store
+// may fall back to, and the one before the last write.
 const copiesMax = 2
 
-// ask is a request to the store, and answer what it says.
+// ask is a request to the store, and answer is the store's reply.
 type ask struct {
 	From name
 	Call call
-	// Mute: nobody waits for the answer any more.
+	// Mute: nobody waits for the answer any longer.
 	Mute bool
 	Want claims.Want
 }
@@ -57,16 +57,16 @@ type answer struct {
 	Answer claims.Answer
 }
 
-// The events of a store beside requests.
+// The events of a store, apart from requests.
 type (
-	// fail is a failover to the copy before the last, or to the record as it is.
+	// fail is a failover, to a copy or to the current record.
 	fail struct{ Copy int }
-	// part splits the store; heal makes it one again.
+	// part splits the store in two; heal joins it again.
 	part struct{ Astray []name }
 	heal struct{}
 )
 
-// take carries an event out.
+// take handles an event.
 func (r *store) take(event any, mutant Mutant) []any {
 	switch e := event.(type) {
 	case pass:
@@ -91,14 +91,14 @@ func (r *store) take(event any, mutant Mutant) []any {
 	return nil
 }
 
-// renew begins an incarnation: nobody is elected until every lease has run out that
-// it may have forgotten.
+// renew begins an incarnation: nobody is elected until every lease that the store may have
+// forgotten has expired.
 func (r *store) renew(d *side) {
 	d.Incarnation++
 	d.AdoptedMs, d.Led, d.Copies = r.NowMs+leaseMs, false, nil
 }
 
-// at is the side that a candidate reaches.
+// at returns the side that a candidate reaches.
 func (r *store) at(n name) *side {
 	if len(r.Sides) > 1 && slices.Contains(r.Astray, n) {
 		return &r.Sides[1]

@@ -9,11 +9,11 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// patienceTicks is after how many pauses a server leaves a leader that does not
-// lead, as Zab's initLimit makes it.
+// patienceTicks is the number of pauses after which a server leaves a leader that does not
+// lead, like Zab's initLimit.
 const patienceTicks = 8
 
-// rest takes the faults away: the dead stay dead, if the rest is a quorum.
+// rest removes all faults. Dead servers stay dead if the others are a quorum.
 func (s *system) rest(w *model.World) {
 	for n := range numbers {
 		w.SetNumber(s.number(n), 0)
@@ -27,10 +27,10 @@ func (s *system) rest(w *model.World) {
 	}
 }
 
-// converge takes the next step of a system in which nothing goes wrong: messages
-// in turn, then those who have to look, then time.
+// converge takes the next step of a system without faults: first messages, in turn, then
+// servers that must begin an election, then time.
 func (s *system) converge(w *model.World) bool {
-	w.SetNumber(s.number(looks), 1) // as often as it takes
+	w.SetNumber(s.number(looks), 1) // elections are not limited here
 	defer w.SetNumber(s.number(looks), 0)
 	links := s.n * s.n
 	first := w.Number(s.number(cursor))
@@ -55,8 +55,8 @@ func (s *system) converge(w *model.World) bool {
 	return false
 }
 
-// wait lets a pause pass for all, and servers that follow a dead one find out. Where
-// Zab helps, a server that waits for one that does not lead gives up in the end.
+// wait lets one pause pass for all servers. Servers that follow a dead one notice it. If
+// Zab's limits are needed, a server that waits in vain gives up in the end.
 func (s *system) wait(w *model.World) {
 	w.Say("%d ms pass", resendMs)
 	waited := w.Number(s.number(patience)) + 1
@@ -75,12 +75,12 @@ func (s *system) wait(w *model.World) {
 	}
 }
 
-// repairs reports whether Zab's limits are needed: where servers die, and during a
-// change, when a leader may be followed by a quorum of one of two ensembles alone.
+// repairs reports whether Zab's limits are needed: when servers may die, and during a
+// change, when only the quorum of one of the two ensembles may follow a leader.
 func (s *system) repairs() bool { return s.scope.Crashes > 0 || s.scope.Change != nil }
 
-// waitsInVain reports whether a server follows one that does not lead, or leads
-// without a quorum that follows it.
+// waitsInVain reports whether a server follows one that does not lead, or leads without a
+// quorum that follows it.
 func (s *system) waitsInVain(w *model.World, p *server) bool {
 	switch p.Machine.State() {
 	case fle.Following:
@@ -92,7 +92,7 @@ func (s *system) waitsInVain(w *model.World, p *server) bool {
 	return false
 }
 
-// follows reports whether enough servers follow a leader, for all it knows of a
+// follows reports whether enough servers follow a leader, according to what it knows of a
 // change.
 func (s *system) follows(w *model.World, leader quorum.ID) bool {
 	var with quorum.IDs
@@ -105,9 +105,9 @@ func (s *system) follows(w *model.World, leader quorum.ID) bool {
 	return quorum.NewJoint(e.Committed, e.Seen).Enough(with)
 }
 
-// good reports whether all who are up agree on one that leads; fewer than a
-// quorum cannot. During a change a leader that enough follow will do: a server
-// without a vote may be told by nobody, and leaves its leader by Zab's limits.
+// good reports whether all servers that are up agree on one that leads; fewer than a quorum
+// cannot. During a change it is enough that a leader has enough followers: there may be a
+// server without a vote that nobody tells, and that leaves its leader only by Zab's limits.
 func (s *system) good(w *model.World) bool {
 	up, leads := 0, false
 	var leaders quorum.IDs
@@ -132,8 +132,8 @@ func (s *system) good(w *model.World) bool {
 	return up <= s.n/2 || leads && len(leaders) == 1
 }
 
-// storyHead is how a story begins: links are cut, and every notification is received
-// out of nowhere, in the order of the trace.
+// storyHead returns the beginning of a story. All links are partitioned, and each
+// notification is injected in the order of the trace.
 func (s *system) storyHead() string {
 	if s.scope.Change != nil || s.scope.Crashes > 0 {
 		return ""

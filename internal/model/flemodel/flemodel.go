@@ -1,15 +1,15 @@
-// Package flemodel explores elections: package fle's machines, whole, over links
-// of which each keeps one notification, the newest, as those between servers do.
+// Package flemodel explores elections: it runs the complete machines of package fle over
+// links that, like the ones between servers, keep only the newest notification.
 //
-// Two schedules: every order of what can happen (Scope.Delays below 0), or the
-// oldest first, of which so many things are put off (delay-bounded; S. Emmi, S.
-// Qadeer, Z. Rakamaric, POPL 2011): that reaches deep with many servers.
+// It has two schedules: every order of events (Scope.Delays below 0), or oldest first, with
+// a limited number of tasks put off (delay-bounded; S. Emmi, S. Qadeer, Z. Rakamaric, POPL
+// 2011), which explores deep runs of many servers.
 //
-// What must hold: for one round no two leaders have quorums that decided for
-// them by votes (fle-F1), no invariant of a machine breaks, and from every state,
-// once nothing more goes wrong, all servers that are up agree on one that leads.
-// Nothing repairs an election here but what the servers tell each other; only
-// followers of a server that has died find out, as by their connections.
+// What must hold: in one round no two leaders have quorums that decided for them by votes
+// (fle-F1), no invariant of a machine breaks, and from every state, without further faults,
+// all servers that are up agree on one that leads. An election can be repaired only by what
+// the servers tell each other; except that followers of a dead server notice its death, as
+// they would by their connections.
 package flemodel
 
 import (
@@ -21,39 +21,39 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Scope says how much is explored. Counts are of a whole run.
+// Scope defines how much is explored. Counts apply to a whole run.
 type Scope struct {
 	Text    string
 	Servers int
-	Zxids   [][]uint32 // counters of the servers' last zxids: one start each
+	Zxids   [][]uint32 // counters of the servers' last zxids: each list is one initial state
 	Delays  int        // below 0: every order
-	Looks   int        // elections begun again, by doubt
+	Looks   int        // elections that a server begins again because of a doubt
 	Crashes int        // each may be followed by a restart
-	Repeats int        // connections made again, which repeat the last message
+	Repeats int        // connections made again, which deliver the last message again
 	Ticks   int        // a server's resend pause ends: it repeats its vote
-	Forged  int        // messages of a stranger in a server's name, with an impossible round
+	Forged  int        // messages in a server's name that it did not send, with an impossible round
 	Change  *Change
 	Mutant  Mutant
 }
 
-// Change is a reconfig that is under way.
+// Change is a reconfig in progress.
 type Change struct {
-	Next []quorum.ID // the participants it leads to
-	// Knows are the starts: in each, what the servers know of it.
+	Next []quorum.ID // the participants after it
+	// Knows lists the initial states: in each, what every server knows of the change.
 	Knows [][]Knowledge
 }
 
 // Knowledge is what a server knows of a change.
 type Knowledge uint8
 
-// The steps of it.
+// The steps of a change as a server knows them.
 const (
 	Nothing Knowledge = iota
 	Logged            // it is in the log
 	InForce           // it is known to be committed
 )
 
-// The numbers after the servers, links and last messages.
+// The counters that follow the servers, links and last messages.
 const (
 	looks = iota
 	crashes
@@ -66,7 +66,7 @@ const (
 	numbers
 )
 
-// kinds of moves; the rest of a Move is who, or from and to.
+// The kinds of moves; the rest of a Move is one server, or the sender and the receiver.
 const (
 	moveLook model.Move = iota << 16
 	moveDeliver
@@ -83,19 +83,19 @@ const (
 
 const kindOf = ^model.Move(0xffff)
 
-// resendMs is the pause after which a vote is said again.
+// resendMs is the pause after which a vote is sent again.
 const resendMs = 200
 
-// server is one of them: a part.
+// server is one server: a part of the model's world.
 type server struct {
 	ID      quorum.ID
 	Machine *fle.Machine // nil while it is down
 	NowMs   int64
 	Begin   fle.Look
 	Knows   Knowledge         // of the change
-	Started bool              // has looked in this life
-	Wants   bool              // is to look: it has started, or doubts, or its leader has died
-	Decided map[int64]decided // by votes, by round
+	Started bool              // has begun an election since its start
+	Wants   bool              // must begin an election: it has started, has a doubt, or its leader has died
+	Decided map[int64]decided // decisions by votes, by round
 }
 
 // decided is a decision by votes.
@@ -110,7 +110,7 @@ type packet struct {
 	fle.Notification
 }
 
-// The events of a server beside packets.
+// The events of a server, apart from packets.
 type (
 	look    struct{}
 	tick    struct{ Ms int64 }
@@ -119,7 +119,7 @@ type (
 	notice  struct{}
 )
 
-// layout finds slots: servers, links, last messages, the agenda, numbers.
+// layout computes slots: servers, links, last messages, the agenda, counters.
 type layout struct{ n int }
 
 func (l layout) link(from, to int) int { return l.n + from*l.n + to }
@@ -128,7 +128,7 @@ func (l layout) agenda() int           { return l.n + 2*l.n*l.n }
 func (l layout) held() int             { return l.agenda() + 1 }
 func (l layout) number(n int) int      { return l.agenda() + 2 + n }
 
-// system is a scope with what follows from it.
+// system is a scope and the values derived from it.
 type system struct {
 	layout
 	scope Scope
@@ -161,7 +161,7 @@ func shape() *model.Shape {
 	}
 }
 
-// participants returns who votes before the change.
+// participants returns the servers that vote before the change.
 func (s *system) participants() []quorum.ID {
 	var ids []quorum.ID
 	for i := range s.scope.Servers {
@@ -197,7 +197,7 @@ func (s *system) boot(p *server) {
 	p.Started, p.Wants = false, true
 }
 
-// ensemble is the configuration as a server knows it.
+// ensemble returns the configuration as a server knows it.
 func (s *system) ensemble(p *server) fle.Ensemble {
 	e := fle.Ensemble{Committed: quorum.NewMajority(s.participants()...), Version: 1, Config: "old"}
 	c := s.scope.Change
@@ -212,7 +212,7 @@ func (s *system) ensemble(p *server) fle.Ensemble {
 	return e
 }
 
-// step is what an event makes of a server.
+// step gives an event to a server and returns the effects.
 func (s *system) step(part, event any) []any {
 	p := part.(*server)
 	switch e := event.(type) {
@@ -237,7 +237,7 @@ func (s *system) step(part, event any) []any {
 	panic(fmt.Sprintf("flemodel: event %T", event))
 }
 
-// feed steps the machine and carries out what concerns the server alone.
+// feed steps the machine and carries out the effects that concern only this server.
 func (s *system) feed(p *server, event fle.Event) []any {
 	if !s.scope.Mutant.before(p, event) {
 		return nil
@@ -277,7 +277,7 @@ func (s *system) feed(p *server, event fle.Event) []any {
 	return out
 }
 
-// decide notes a decision by votes.
+// decide records a decision by votes.
 func (p *server) decide(e fle.Elected) {
 	if p.Decided == nil {
 		p.Decided = map[int64]decided{}

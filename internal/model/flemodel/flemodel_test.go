@@ -6,8 +6,8 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// A server that is copied in any state goes on like the original, and both have
-// one hash, whenever it is.
+// A copy of a server behaves like the original from any state on, and both have the same
+// hash at all times.
 func TestCopiesOfServersGoOnAlike(t *testing.T) {
 	model.CheckFaithful(t.Fatalf, New(Full), 400)
 }

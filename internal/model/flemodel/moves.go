@@ -6,13 +6,13 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// task is something on the agenda of the bounded schedule: a message from one to
-// another, or a server that is to look.
+// task is an entry of the agenda of the bounded schedule: a message from one server to
+// another, or a server that must begin an election.
 type task struct{ From, To int }
 
 func (s *system) part(w *model.World, i int) *server { return w.Part(i).(*server) }
 
-// moves lists what can happen.
+// moves lists the moves that are possible.
 func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	if s.scope.Delays >= 0 {
 		if w.Len(s.agenda()) > 0 {
@@ -49,7 +49,7 @@ func (s *system) allOrders(w *model.World, moves []model.Move) []model.Move {
 	return moves
 }
 
-// faults lists what can go wrong.
+// faults lists the faults that are possible.
 func (s *system) faults(w *model.World, moves []model.Move) []model.Move {
 	left := func(number int) bool { return w.Number(s.number(number)) > 0 }
 	for i := range s.n {
@@ -87,7 +87,7 @@ func (s *system) orphan(w *model.World, p *server) bool {
 	return s.part(w, int(p.Machine.Vote().Leader)).Machine == nil
 }
 
-// do lets a move happen.
+// do carries out a move.
 func (s *system) do(w *model.World, m model.Move) {
 	from, to := int(m>>8&0xff), int(m&0xff)
 	switch m & kindOf {
@@ -124,7 +124,7 @@ func (s *system) do(w *model.World, m model.Move) {
 	}
 }
 
-// take takes a value out of a queue.
+// take removes a value from a queue.
 func (s *system) take(w *model.World, slot, at int) (taken model.Ref) {
 	for k := range w.Len(slot) {
 		if ref := w.Pop(slot); k == at {
@@ -136,7 +136,7 @@ func (s *system) take(w *model.World, slot, at int) (taken model.Ref) {
 	return taken
 }
 
-// carryOut does what is on the agenda.
+// carryOut carries out a task.
 func (s *system) carryOut(w *model.World, t task) {
 	switch {
 	case t.From != t.To:
@@ -146,7 +146,8 @@ func (s *system) carryOut(w *model.World, t task) {
 	}
 }
 
-// plan puts a task on the agenda, if there is one and the task is not there yet.
+// plan adds a task to the agenda unless it is there already. The schedule of every order
+// has no agenda.
 func (s *system) plan(w *model.World, t task) {
 	if s.scope.Delays < 0 {
 		return
@@ -165,7 +166,7 @@ func (s *system) plan(w *model.World, t task) {
 func (s *system) look(w *model.World, i int) {
 	p := s.part(w, i)
 	if p.Started && !w.Spend(s.number(looks)) {
-		return // it stays as it is: the fair schedule goes on from here as well
+		return // nothing changes: the fair schedule can continue from this state, too
 	}
 	w.Command("look %d %d.%d %d", i, p.Begin.Zxid.Epoch(), p.Begin.Zxid.Counter(), p.Begin.Epoch)
 	w.Say("%d looks", i)
@@ -215,7 +216,7 @@ func (s *system) crash(w *model.World, i int) {
 	}
 }
 
-// forge lets a server receive a notification that nobody can have sent.
+// forge lets a server receive a notification that no server can have sent.
 func (s *system) forge(w *model.World, from, to int) {
 	w.Spend(s.number(forged))
 	p := s.part(w, from)
@@ -224,7 +225,7 @@ func (s *system) forge(w *model.World, from, to int) {
 	s.receive(w, to, w.Event(packet{p.ID, quorum.ID(to), n}))
 }
 
-// give gives an event to a server and carries out what it wants done.
+// give gives an event to a server and carries out the effects.
 func (s *system) give(w *model.World, i int, event model.Ref) {
 	for _, e := range w.Give(i, event) {
 		send, ok := e.Value.(packet)
@@ -240,7 +241,7 @@ func (s *system) give(w *model.World, i int, event model.Ref) {
 	}
 }
 
-// put puts a message on a link, in place of the one that waits there.
+// put puts a message on a link, replacing the one that waits there.
 func (s *system) put(w *model.World, from, to int, ref model.Ref) {
 	if s.scope.Repeats > 0 {
 		w.PutRef(s.last(from, to), ref)
@@ -252,10 +253,10 @@ func (s *system) put(w *model.World, from, to int, ref model.Ref) {
 	s.plan(w, task{from, to})
 }
 
-// check looks at a state (fle-F1).
+// check checks a state (fle-F1).
 func (s *system) check(w *model.World) {
 	if s.scope.Crashes > 0 {
-		return // a machine that starts again begins at round 1, and F1 is of one life
+		return // a restarted machine begins at round 1 again, and fle-F1 is about one life
 	}
 	votes := map[decided]quorum.IDs{}
 	for i := range s.n {

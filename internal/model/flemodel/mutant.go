@@ -26,7 +26,7 @@ const (
 	DoubtUnsaid Mutant = "doubt-unsaid"
 )
 
-// Mutants are all of them.
+// Mutants returns all mutants.
 func Mutants() []model.Mutant {
 	return []model.Mutant{
 		hunt(LeaderDeaf, "fle-five", Stalls, "FLE's two stalls (a)", "a leader takes no notice of another leader"),
@@ -37,13 +37,13 @@ func Mutants() []model.Mutant {
 	}
 }
 
-// hunt is a mutant with the scope in which it is looked for.
+// hunt returns a mutant with the scope in which it is searched for.
 func hunt(m Mutant, in string, s Scope, origin, what string) model.Mutant {
 	s.Mutant = m
 	return model.Mutant{Name: string(m), Model: in, Origin: origin, What: what, New: func() *model.Model { return New(s) }}
 }
 
-// before may change an event's way; false drops it.
+// before may change the handling of an event; false drops the event.
 func (m Mutant) before(p *server, event fle.Event) bool {
 	e, ok := event.(fle.Received)
 	if !ok {
@@ -61,7 +61,7 @@ func (m Mutant) before(p *server, event fle.Event) bool {
 	return true
 }
 
-// after may leave out effects.
+// after may remove effects.
 func (m Mutant) after(p *server, event fle.Event, effects []fle.Effect) []fle.Effect {
 	switch m {
 	case JoinsSilently:
@@ -72,7 +72,7 @@ func (m Mutant) after(p *server, event fle.Event, effects []fle.Effect) []fle.Ef
 	return effects
 }
 
-// untold leaves out what a server that joins tells those who have not asked.
+// untold removes the messages of a joining server to servers that have not asked.
 func untold(p *server, event fle.Event, effects []fle.Effect) []fle.Effect {
 	at := slices.IndexFunc(effects, func(e fle.Effect) bool { joined, is := e.(fle.Elected); return is && joined.Joined })
 	if at < 0 || p.Machine.State() != fle.Following {

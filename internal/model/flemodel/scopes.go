@@ -2,14 +2,14 @@ package flemodel
 
 import "github.com/conclave-project/conclave/internal/quorum"
 
-// three and five are histories: all alike, or one or two servers ahead.
+// three and five are initial histories: all alike, or one or two servers ahead.
 var (
 	three = [][]uint32{{1, 1, 1}, {2, 1, 1}}
 	five  = [][]uint32{{1, 1, 1, 1, 1}, {1, 1, 1, 2, 2}}
 )
 
-// Small and Full are three servers in every order, Links over connections that
-// are made again and repeat their last message.
+// Small and Full are three servers in every order. Links also makes connections again,
+// which repeat their last message.
 var (
 	Links = Scope{Text: "3 servers, every order; 2 doubts, 1 pause, 1 connection made again",
 		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Ticks: 1, Repeats: 1}
@@ -19,16 +19,16 @@ var (
 		Servers: 3, Zxids: three, Delays: -1, Looks: 2, Crashes: 1}
 )
 
-// SmallFive and FullFive are five servers, of whose messages and starts a few are
-// held back for as long as one likes.
+// SmallFive and FullFive are five servers; a few of their messages and starts are held back
+// for any time.
 var (
 	SmallFive = Scope{Text: "5 servers, 1 held back", Servers: 5, Zxids: five, Delays: 1, Looks: 3}
 	FullFive  = Scope{Text: "5 servers, two histories, 2 held back", Servers: 5, Zxids: five, Delays: 2, Looks: 3}
-	// Stalls is the scope in which FLE's two stalls were.
+	// Stalls is the scope in which the two stalls of FLE were found.
 	Stalls = Scope{Text: "5 servers, 2 held back", Servers: 5, Zxids: five[:1], Delays: 2, Looks: 3}
 )
 
-// reconfig returns the scope of a change from {0, 1, 2}.
+// reconfig returns the scope of a change of the ensemble {0, 1, 2}.
 func reconfig(text string, delays, repeats int, next ...quorum.ID) Scope {
 	return Scope{Text: text, Servers: 4, Zxids: [][]uint32{{1, 1, 1, 1}, {1, 1, 2, 2}}, Delays: delays, Looks: 2, Repeats: repeats,
 		Change: &Change{Next: next, Knows: [][]Knowledge{
@@ -41,7 +41,7 @@ func reconfig(text string, delays, repeats int, next ...quorum.ID) Scope {
 		}}}
 }
 
-// Changes of the ensemble: one server comes, or one comes for another.
+// Changes of the ensemble: one server is added, or one replaces another.
 var (
 	SmallJoin    = reconfig("3 to 4 servers, 1 held back; who knows of it: 6 ways", 1, 0, 0, 1, 2, 3)
 	SmallReplace = reconfig("server 3 in place of 0, 1 held back; 6 ways", 1, 0, 1, 2, 3)

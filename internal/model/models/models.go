@@ -1,6 +1,6 @@
 // Package models lists what the model checker explores: each machine with a
-// small scope, which is part of the tests, and a full one, and the known bugs
-// that are put back to see that they are found.
+// small scope, which is part of the tests, and a full one; and the known bugs
+// that are put back to check that they are found.
 package models
 
 import (

@@ -28,11 +28,11 @@ func TestSmallScopesHold(t *testing.T) {
 
 var slowToo = flag.Bool("slow", false, "look for the mutants, too, that take a minute")
 
-// slow are the mutants that are found after more states than a test may look at.
+// slow are the mutants that take more states to find than a test may visit.
 var slow = map[string]bool{"leader-deaf": true, "zab-epoch-forgotten": true, "raft-drift-ignored": true, "raft-lease-from-answer": true,
 	"raft-promise-lost": true, "raft-newcomer-not-silent": true}
 
-// Each known bug is found by what it does to clients, not by the rule it breaks.
+// Each known bug is found by its effect on clients, not by the rule that it breaks.
 func TestMutantsAreFound(t *testing.T) {
 	for _, m := range Mutants() {
 		limits := model.Limits{States: statesMax}
@@ -56,7 +56,7 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// statesMax is how many states a test looks at for one mutant.
+// statesMax is how many states a test visits for one mutant.
 const statesMax = 60_000
 
 func TestNamesAreOfOneEach(t *testing.T) {

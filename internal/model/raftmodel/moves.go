@@ -4,13 +4,13 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// kinds of moves; the rest of a Move says who.
+// The kinds of moves; the rest of a Move says which members.
 const (
-	moveDeliver model.Move = iota << 16 // from, to: the oldest
+	moveDeliver model.Move = iota << 16 // sender, receiver: their oldest message
 	moveRepeat
 	moveLate
 	moveLose
-	moveArrive // the place among the late
+	moveArrive // index of the late message
 	moveTick
 	movePass
 	moveFuse
@@ -31,7 +31,7 @@ func move(kind model.Move, from, to, at int) model.Move {
 	return kind | model.Move(from)<<12 | model.Move(to)<<8 | model.Move(at)
 }
 
-// moves lists what can happen.
+// moves lists the moves that are possible.
 func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	left := func(number int) bool { return w.Number(s.number(number)) > 0 }
 	for i := range s.n {
@@ -62,7 +62,7 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	return moves
 }
 
-// messageMoves lists what may become of the oldest message from one to another.
+// messageMoves lists what may happen to the oldest message from one member to another.
 func (s *system) messageMoves(moves []model.Move, from, to int, left func(int) bool) []model.Move {
 	moves = append(moves, move(moveDeliver, from, to, 0))
 	for _, fault := range [...]struct {
@@ -126,7 +126,7 @@ func (s *system) idle(p *member) bool {
 	return !p.Wants && !p.Frozen && p.Disk.Term > 0 && status.Leader == "" && p.NowMs >= status.PromisedMs && p.NowMs >= p.TermMs+2*leaseMs
 }
 
-// due reports whether a member has something to do by its clock.
+// due reports whether a member has something to do according to its clock.
 func (s *system) due(p *member) bool {
 	if p.Entry != nil {
 		wakeMs, wakes := p.Entry.WakeMs()
@@ -136,7 +136,7 @@ func (s *system) due(p *member) bool {
 	return wakes && wakeMs <= p.NowMs
 }
 
-// do lets a move happen.
+// do carries out a move.
 func (s *system) do(w *model.World, m model.Move) {
 	from, to, at := int(m>>12&15), int(m>>8&15), int(m&0xff)
 	switch m & kindOf {
@@ -204,7 +204,7 @@ func (s *system) pass(w *model.World) {
 	}
 }
 
-// arrive hands over a message that was late.
+// arrive delivers a late message.
 func (s *system) arrive(w *model.World, at int) {
 	var ref model.Ref
 	for k := range w.Len(s.late()) {
@@ -228,8 +228,8 @@ func (s *system) cut(w *model.World, i int, is bool) {
 	s.lost(w, i)
 }
 
-// receive gives a message to a member that is up. One that stalls receives it
-// when it goes on.
+// receive gives a message to a member that is up. A stalled member receives it when it
+// continues.
 func (s *system) receive(w *model.World, ref model.Ref) {
 	e := w.Value(ref).(packet)
 	to := number(e.To)
@@ -243,7 +243,7 @@ func (s *system) receive(w *model.World, ref model.Ref) {
 	}
 }
 
-// give gives an event to a member and carries out what it wants done.
+// give gives an event to a member and carries out the effects.
 func (s *system) give(w *model.World, i int, event model.Ref) {
 	for _, e := range w.Give(i, event) {
 		switch v := e.Value.(type) {
@@ -261,7 +261,7 @@ func (s *system) give(w *model.World, i int, event model.Ref) {
 	}
 }
 
-// rest takes the faults away. Dead members stay dead if the others are a quorum.
+// rest removes all faults. Dead members stay dead if the others are a quorum.
 func (s *system) rest(w *model.World) {
 	for n := range numbers {
 		w.SetNumber(s.number(n), 0)
@@ -287,8 +287,8 @@ func (s *system) rest(w *model.World) {
 	}
 }
 
-// converge takes the next step of a system in which nothing goes wrong: messages in
-// turn, who is due, then time.
+// converge takes the next step of a system without faults: messages in turn, then members
+// that are due, then time.
 func (s *system) converge(w *model.World) bool {
 	for i := range s.n {
 		for j := range s.n {

@@ -22,7 +22,7 @@ const (
 	AsksOne         Mutant = "raft-newcomer-asks-one"
 )
 
-// Mutants are all of them.
+// Mutants returns all mutants.
 func Mutants() []model.Mutant {
 	return []model.Mutant{
 		hunt(VoteForgotten, "raft", Full, "Raft, section 5.2", "term and vote are not stored"),
@@ -36,20 +36,20 @@ func Mutants() []model.Mutant {
 	}
 }
 
-// hunt is a mutant with the scope in which it is looked for.
+// hunt returns a mutant with the scope in which it is searched for.
 func hunt(m Mutant, in string, s Scope, origin, what string) model.Mutant {
 	s.Mutant = m
 	return model.Mutant{Name: string(m), Model: in, Origin: origin, What: what, New: func() *model.Model { return New(s) }}
 }
 
-// persist is the disk of a mutant.
+// persist stores a state as the mutant does.
 func (m Mutant) persist(p *member, state algo.State) {
 	if m != VoteForgotten {
 		p.Disk = state
 	}
 }
 
-// newcomer is how a mutant begins without its disk.
+// newcomer returns the Newcomer with which a mutant begins without its disk.
 func (m Mutant) newcomer(others []algo.ID) *raft.Newcomer {
 	switch m {
 	case NotSilent:
@@ -60,7 +60,7 @@ func (m Mutant) newcomer(others []algo.ID) *raft.Newcomer {
 	return raft.NewNewcomer(leaseMs, others)
 }
 
-// entryFloor is the floor with which it takes part.
+// entryFloor returns the floor with which a mutant takes part again.
 func (m Mutant) entryFloor(floor uint64) uint64 {
 	if m == NoFloor {
 		return 0
@@ -68,7 +68,7 @@ func (m Mutant) entryFloor(floor uint64) uint64 {
 	return floor
 }
 
-// before may change a machine in front of an event.
+// before may change a machine before an event.
 func (m Mutant) before(p *member, event algo.Event) {
 	e, received := event.(algo.Received)
 	switch {
@@ -85,7 +85,7 @@ func (m Mutant) before(p *member, event algo.Event) {
 	}
 }
 
-// until is when a mutant stops leading.
+// until returns when a mutant stops leading.
 func (m Mutant) until(p *member, sentMs, untilMs int64) int64 {
 	switch m {
 	case NoDrift:

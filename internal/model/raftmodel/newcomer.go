@@ -9,16 +9,16 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// A member that has lost its disk comes back by a raft.Newcomer. It meets the others in
-// any order; one that has met it takes no message of its lives before. Questions and answers
-// are messages like all others.
+// A member that has lost its disk comes back as a raft.Newcomer. It meets the others in any
+// order; a member that has met it accepts no message from its earlier lives. Questions and
+// answers are messages like all others.
 
-// packet makes a message for the life of a member that this one is connected with.
+// packet makes a message for the life of the other member that this one has met.
 func (p *member) packet(to algo.ID, m algo.Message, q *question) packet {
 	return packet{From: p.ID, To: to, FromLife: p.Life, ToLife: p.Met[to], Message: m, Question: q}
 }
 
-// String shows what is in the packet.
+// String returns the question or the message.
 func (p packet) String() string {
 	if p.Question != nil {
 		return fmt.Sprintf("question %+v", *p.Question)
@@ -26,7 +26,7 @@ func (p packet) String() string {
 	return p.Message.String()
 }
 
-// lose makes a member one without memory.
+// lose makes a member lose its memory and its disk.
 func (s *system) lose(p *member) {
 	p.Life++
 	p.Machine, p.Leads, p.UntilMs, p.Frozen, p.Met = nil, false, 0, false, nil
@@ -43,7 +43,7 @@ func (s *system) others(self algo.ID) (others []algo.ID) {
 	return others
 }
 
-// meet notes a connection.
+// meet records a connection with another member.
 func (s *system) meet(p *member, e meet) []any {
 	met := map[algo.ID]int{e.ID: e.Life}
 	for other, life := range p.Met {
@@ -59,7 +59,7 @@ func (s *system) meet(p *member, e meet) []any {
 	return s.ask(p)
 }
 
-// ask puts the question that is due.
+// ask sends the question that is due.
 func (s *system) ask(p *member) (out []any) {
 	if round, ok := p.Entry.Ask(p.NowMs); ok {
 		for _, other := range s.others(p.ID) {
@@ -69,7 +69,7 @@ func (s *system) ask(p *member) (out []any) {
 	return out
 }
 
-// question answers a newcomer, or takes an answer.
+// question answers a newcomer, or handles an answer.
 func (s *system) question(p *member, e packet) []any {
 	q := e.Question
 	if !q.Answer {

@@ -1,17 +1,18 @@
-// Package raftmodel explores the election of Raft: package algo/raft's members,
-// whole, with what they keep on disk, on clocks whose rates differ by as much as
-// the members allow for.
+// Package raftmodel explores the election of Raft: it runs package algo/raft's
+// members completely, with their disks, on clocks whose rates differ by as much
+// as the members allow.
 //
-// What must hold: one member leads in a term (raft-T1); no two consider themselves leaders at one
-// moment, stalling or not (raft-T3); the terms of leaderships grow; and from
-// every state, with a quorum up and faults gone, a leader emerges.
+// What must hold: one member leads in a term (raft-T1); no two consider themselves leaders at the
+// same moment, whether or not they stall (raft-T3); the terms of leaderships grow; and from every
+// state, with a quorum up and without further faults, a leader is elected.
 //
-// Time passes in steps of 20 ms for all at once, when all messages have come, in
-// any order, and all are done with what is due. What keeps to that no longer is
-// counted: a message that comes at any later time, or twice, or never; a member
-// that stalls, or whose messages reach nobody and that receives nothing, for as long as
-// it likes; one that dies between two effects. Chance, by which candidates spread, is
-// always 0 until faults have gone: then they spread, or would split votes for ever.
+// Time passes in steps of 20 ms for all members at once, after all messages have
+// arrived, in any order, and all members have done what is due. Exceptions to that are
+// faults and counted: a message that arrives at any later time, twice or never; a
+// member that stalls, or is partitioned, for any time; a member that dies between two
+// effects. The random delays that spread candidates are always 0 until there are no
+// more faults; after that they are used, because otherwise votes could be split for
+// ever.
 package raftmodel
 
 import (
@@ -23,14 +24,14 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// Scope says how much is explored. Counts are of a whole run.
+// Scope defines how much is explored. Counts apply to a whole run.
 type Scope struct {
 	Text      string
 	Members   int
-	Wants     int       // how many of them want to lead, from the first on
-	Rates     [][]int64 // ms that pass for each in a step: one start each
-	Steps     int       // of time
-	Terms     uint64    // beyond this one nothing is explored
+	Wants     int       // how many of the members want to lead, from the first on
+	Rates     [][]int64 // ms that pass for each member in a step: each list is one initial state
+	Steps     int       // steps of time
+	Terms     uint64    // states with a higher term are not explored
 	Late      int       // messages that come at any time
 	Losses    int       // messages that never come
 	Repeats   int       // messages that come twice
@@ -38,8 +39,8 @@ type Scope struct {
 	Cuts      int       // members that are partitioned
 	Crashes   int       // between two effects, each may be followed by a restart
 	Transfers int       // leaders that are asked to step down
-	Loses     int       // members that die and come back at once, without their disks
-	Collapses int       // members that forget the election while it is idle, but for its floor
+	Loses     int       // members that die and return at once without their disks
+	Collapses int       // members that forget the election while it is idle, except for its floor
 	Mutant    Mutant
 }
 
@@ -50,7 +51,7 @@ const (
 	heartbeatMs = 40
 )
 
-// The numbers after the members, queues and the past.
+// The counters that follow the members, queues and the past.
 const (
 	steps = iota
 	lates
@@ -78,10 +79,10 @@ type system struct {
 	scope Scope
 }
 
-// id is the name of a member by its number.
+// id returns the name of the member with a number.
 func id(i int) algo.ID { return algo.ID(rune('a' + i)) }
 
-// number is the reverse.
+// number reverses id.
 func number(id algo.ID) int { return int(id[0] - 'a') }
 
 // New returns the model of a scope.
@@ -140,25 +141,25 @@ func (s *system) symmetries(orders [][]int) [][]int {
 	return all
 }
 
-// member is one of them: a part. It is not model.Clocked, for messages carry
-// moments: parts at different times must not pass for one.
+// member is one member: a part of the model's world. It is not model.Clocked, because its
+// messages carry times: parts at different times must not count as equal.
 type member struct {
 	ID      algo.ID
-	Machine *raft.Machine   // nil while it takes no part
-	Entry   *raft.Newcomer  // of one that lost its disk, until it takes part
+	Machine *raft.Machine   // nil while it does not take part
+	Entry   *raft.Newcomer  // of a member that lost its disk, until it takes part again
 	Life    int             // how often it has lost its disk
-	Met     map[algo.ID]int // the latest life of each other that it has met, on disk
+	Met     map[algo.ID]int // the latest life of each other member that it has met; on disk
 	Disk    algo.State
 	Wants   bool
 	NowMs   int64
-	RateMs  int64 // that pass for it in a step
-	PhaseMs int64 // of its clock, by which it sends heartbeats
+	RateMs  int64 // ms that pass for it in a step
+	PhaseMs int64 // phase of its clock, by which it sends heartbeats
 	Frozen  bool
 	Cut     bool
-	TermMs  int64  // its term or vote has changed last; 0 where nobody forgets
-	Seed    uint64 // of chance; 0 while there is none
-	Fuse    int    // it dies in its next step after so many effects, less one; 0 for never
-	Leads   bool   // the candidate that it has told Lead may be at work, until UntilMs
+	TermMs  int64  // when its term or vote last changed; 0 if no member forgets
+	Seed    uint64 // of random delays; 0 means none
+	Fuse    int    // 0: never; n: it dies in its next step after n-1 effects
+	Leads   bool   // the candidate that received Lead may be at work, until UntilMs
 	Term    uint64
 	UntilMs int64
 }
@@ -170,7 +171,7 @@ func (p *member) considersItselfLeader() bool {
 	return p.Machine != nil && p.Leads && p.NowMs < p.UntilMs
 }
 
-// The events of a member beside messages.
+// The events of a member, apart from messages.
 type (
 	pass     struct{} // a step of time
 	tick     struct{}
@@ -183,35 +184,35 @@ type (
 	cut      struct{ Cut bool }
 	forget   struct{}
 	lose     struct{}
-	meet     struct { // a connection with a member, of which one is a newcomer
+	meet     struct { // a connection with another member; one of the two is a newcomer
 		ID   algo.ID
 		Life int
 	}
-	gone struct{ ID algo.ID } // it has ended
+	gone struct{ ID algo.ID } // that connection has ended
 )
 
-// packet is a message on its way. It comes from a life of a member and goes to one.
+// packet is a message on its way, from one life of a member to one life of another.
 type packet struct {
 	From, To         algo.ID
 	FromLife, ToLife int
 	algo.Message
-	Question *question // of a newcomer, or the answer; then there is no message
+	Question *question // of a newcomer, or its answer; then Message is empty
 }
 
-// question is what a newcomer asks.
+// question is a question of a newcomer.
 type question struct {
 	Round  uint64
 	Answer bool
 	Told   raft.Told
 }
 
-// past is what must not repeat: a part that panics.
+// past remembers what must not happen twice: it is a part that panics if it does.
 type past struct {
 	Leaders map[uint64]led // by term
 	Last    uint64
 }
 
-// led is a leadership that begins: an event of the past.
+// led is the beginning of a leadership: an event for past.
 type led struct {
 	ID   algo.ID
 	Life int
@@ -250,7 +251,7 @@ func (s *system) start(w *model.World, n int) {
 	}
 }
 
-// step is what an event makes of a member.
+// step gives an event to a member.
 func (s *system) step(part, event any) []any {
 	if o, ok := part.(*past); ok {
 		o.see(event.(led))
@@ -309,18 +310,18 @@ func (s *system) step(part, event any) []any {
 	panic(fmt.Sprintf("raftmodel: event %T", event))
 }
 
-// boot gives a member a machine with what its disk has.
+// boot gives a member a machine with the content of its disk.
 func (s *system) boot(p *member) {
 	cfg := raft.Config{ID: p.ID, State: p.Disk, LeaseMs: leaseMs, DriftPercent: drift, HeartbeatMs: heartbeatMs, SpreadMs: 1}
 	p.Machine = raft.New(p.NowMs, cfg)
-	model.SetField(p.Machine, "seed", uint64(0)) // chance is always 0
+	model.SetField(p.Machine, "seed", uint64(0)) // random delays are always 0
 	p.PhaseMs = p.NowMs % heartbeatMs
 	if p.Seed != 0 {
 		s.spread(p, p.Seed)
 	}
 }
 
-// spread lets chance play from here on.
+// spread turns on random delays.
 func (s *system) spread(p *member, seed uint64) {
 	if p.Seed = seed; p.Machine == nil {
 		return
@@ -368,7 +369,7 @@ func (s *system) feed(p *member, event algo.Event) []any {
 			switch event.(type) {
 			case algo.Transfer, algo.Withdraw:
 				p.Leads, p.UntilMs = false, 0
-			default: // a holder that was told Lead may be at work until then
+			default: // a holder that received Lead may be at work until UntilMs
 			}
 			out = append(out, note(e.String()))
 		default:
@@ -386,7 +387,7 @@ func (s *system) feed(p *member, event algo.Event) []any {
 // note is a line of the trace.
 type note string
 
-// check looks at a state (raft-T3).
+// check checks a state (raft-T3).
 func (s *system) check(w *model.World) {
 	first := algo.ID("")
 	for i := range s.n {

@@ -6,7 +6,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// rest takes the faults away. Dead servers stay dead if the others are enough.
+// rest removes all faults. Dead servers stay dead if the others are enough.
 func (s *system) rest(w *model.World) {
 	for n := range numbers {
 		w.SetNumber(s.number(n), 0)
@@ -25,8 +25,8 @@ func (s *system) rest(w *model.World) {
 	}
 }
 
-// converge takes the next step of a system in which nothing goes wrong: disks,
-// messages in turn, connections, elections that are right, then time.
+// converge takes the next step of a system without faults: disks, messages in turn,
+// connections, correct elections, then time.
 func (s *system) converge(w *model.World) bool {
 	for i := range s.n {
 		if len(s.part(w, i).Disk.Pending) > 0 {
@@ -65,8 +65,8 @@ func (s *system) converge(w *model.World) bool {
 	return false
 }
 
-// electRight lets those who look elect the leader that there is, or the best of
-// them when all look.
+// electRight lets the looking servers elect the existing leader, or the best of them if all
+// are looking.
 func (s *system) electRight(w *model.World) bool {
 	looking, leader, all := 0, -1, true
 	for i := range s.n {
@@ -86,7 +86,7 @@ func (s *system) electRight(w *model.World) bool {
 	}
 	for i := range s.n {
 		p := s.part(w, i)
-		for j := range s.n { // the votes say which configuration is in force
+		for j := range s.n { // votes carry the configuration in force
 			if version := s.part(w, j).Disk.InForce; looking>>i&1 == 1 && version > p.Disk.InForce {
 				w.Say("%d learns of the configuration", i+1)
 				s.give(w, i, w.Event(adopt{version}))
@@ -97,7 +97,7 @@ func (s *system) electRight(w *model.World) bool {
 	if leader < 0 {
 		leader = s.best(w, looking)
 	}
-	for i := range s.n { // a server with a newer configuration is refused, and waits
+	for i := range s.n { // a leader refuses servers with a newer configuration, so they wait
 		if looking>>i&1 == 1 && s.part(w, i).Disk.InForce > s.part(w, leader).Disk.InForce {
 			looking &^= 1 << i
 		}
@@ -129,7 +129,7 @@ func outranks(p, q *server) bool {
 	return p.Peer.Last() > q.Peer.Last()
 }
 
-// good reports whether all who are up serve the same tree, and one leads.
+// good reports whether all servers that are up serve the same tree, and one leads.
 func (s *system) good(w *model.World) bool {
 	leads, first := false, -1
 	for i := range s.n {

@@ -5,16 +5,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// disk is what a server keeps. What is pending is lost by a crash, except for a
-// prefix of it.
+// disk is the persistent state of a server. A crash loses pending operations, except for a
+// prefix of them.
 type disk struct {
 	Accepted, Current uint32
-	Snap              []zab.Record // the tree as last saved
-	Base              zk.Zxid      // of that
+	Snap              []zab.Record // the last snapshot
+	Base              zk.Zxid      // of the snapshot
 	Log               []zab.Record
-	Written           int // of the log: the rest is not synced
+	Written           int // number of synced records in the log
 	Pending           []operation
-	InForce           zk.Zxid // the version of the configuration, as its file says
+	InForce           zk.Zxid // the version of the configuration in its file
 }
 
 // operation is an effect on its way to the disk.
@@ -27,7 +27,7 @@ type operation struct {
 	Tree   []zab.Record
 }
 
-// last is the zxid of the newest record or snapshot.
+// last returns the zxid of the newest record or snapshot.
 func (d *disk) last() zk.Zxid {
 	if n := len(d.Log); n > 0 {
 		return d.Log[n-1].Zxid
@@ -35,7 +35,7 @@ func (d *disk) last() zk.Zxid {
 	return d.Base
 }
 
-// state is what recovery makes of the disk.
+// state returns the tree that a recovery finds.
 func (d *disk) state() []zab.Record {
 	all := append([]zab.Record(nil), d.Snap...)
 	for _, r := range d.Log {
@@ -46,14 +46,15 @@ func (d *disk) state() []zab.Record {
 	return all
 }
 
-// holds reports whether a crash would leave a record at its place.
+// holds reports whether a record would be at its place after a crash.
 func (d *disk) holds(at int, r zab.Record) bool {
 	durable := disk{Snap: d.Snap, Log: d.Log[:d.Written]}
 	state := durable.state()
 	return at < len(state) && state[at].Zxid == r.Zxid && string(state[at].Payload) == string(r.Payload)
 }
 
-// do carries an operation out. It returns false if the log cannot be truncated there.
+// do carries out an operation. It returns false if the log cannot be truncated at the given
+// zxid.
 func (d *disk) do(op operation) bool {
 	switch op.Kind {
 	case zab.EffectAppend:
@@ -95,9 +96,9 @@ func (d *disk) truncate(zxid zk.Zxid) bool {
 	return false
 }
 
-// crash does the first of what is pending and loses the rest. Of what was not
-// synced, what was written before the crash has reached the disk if any of the
-// pending has.
+// crash completes the first of the pending operations and loses the rest. If any pending
+// operation was completed, all records written before the crash have reached the disk, too,
+// even without a sync.
 func (d *disk) crash(done int) {
 	for _, op := range d.Pending[:done] {
 		d.do(op)

@@ -6,15 +6,15 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// kinds of moves; the rest of a Move says who.
+// The kinds of moves; the rest of a Move says which server or queue.
 const (
 	moveDisk    model.Move = iota << 16
-	moveDeliver            // the queue, from the first one
-	moveConnect            // who
-	moveElect              // leader, and as bits which servers think so
+	moveDeliver            // number of the queue
+	moveConnect            // the learner
+	moveElect              // the leader, and a bit set of the servers that follow it
 	movePropose
 	moveReconfig
-	moveCrash // who, and what the disk has done
+	moveCrash // the server, and how many operations its disk has completed
 	moveRestart
 	moveReset // the connection, by its first queue
 	moveTimeout
@@ -25,7 +25,7 @@ const kindOf = ^model.Move(0xffff)
 
 func (s *system) part(w *model.World, i int) *server { return w.Part(i).(*server) }
 
-// moves lists what can happen.
+// moves lists the moves that are possible.
 func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	left := func(number int) bool { return w.Number(s.number(number)) > 0 }
 	for i := range s.n {
@@ -40,7 +40,7 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 		if left(slows) {
 			moves = append(moves, moveSlow|model.Move(i))
 		}
-		return moves // disks are quick
+		return moves // nothing else happens before the disk has worked
 	}
 	for q := range 4 * s.n * s.n {
 		if w.Len(s.queue(0, 0, 0, 0)+q) > 0 {
@@ -63,7 +63,8 @@ func (s *system) moves(w *model.World, moves []model.Move) []model.Move {
 	return moves
 }
 
-// crashMoves lists the crashes of a server, by how much its disk has done.
+// crashMoves lists the crashes of a server, one for each number of completed disk
+// operations.
 func crashMoves(moves []model.Move, p *server) []model.Move {
 	for done := range len(p.Disk.Pending) + 1 {
 		moves = append(moves, moveCrash|model.Move(done)<<8|model.Move(p.ID-1))
@@ -99,8 +100,9 @@ func (s *system) serverMoves(w *model.World, moves []model.Move, i int, left fun
 	return moves
 }
 
-// electionMoves lists the outcomes of elections: one leads, and some of those who
-// look think so. It is one of them, or leads already, or, wrongly, neither.
+// electionMoves lists the possible outcomes of elections: a leader, and the looking servers
+// that accept it. The leader is one of them or leads already; in a wrong outcome it is
+// neither.
 func (s *system) electionMoves(w *model.World, moves []model.Move, wrong bool) []model.Move {
 	looking := 0
 	for i := range s.n {
@@ -120,19 +122,19 @@ func (s *system) electionMoves(w *model.World, moves []model.Move, wrong bool) [
 	return moves
 }
 
-// place says which connection and way a queue is.
+// place returns the connection and direction of a queue.
 func (s *system) place(q int) (learner, leader, gen, way int) {
 	return q / 4 / s.n, q / 4 % s.n, q / 2 % 2, q % 2
 }
 
-// open reports whether a side of a connection is open, or something on its way.
+// open reports whether a side of a connection is open, or a frame is on its way.
 func (s *system) open(w *model.World, learner, leader, gen int) bool {
 	l, m := s.part(w, learner), s.part(w, leader)
 	return l.Links[outgoing(m.ID, gen)] || m.Links[incoming(l.ID, gen)] ||
 		w.Len(s.queue(learner, leader, gen, up)) > 0 || w.Len(s.queue(learner, leader, gen, down)) > 0
 }
 
-// dialGen is the generation of a new connection; below 0 if both are in use.
+// dialGen returns the generation of a new connection, -1 if both are in use.
 func (s *system) dialGen(w *model.World, learner, leader int) int {
 	for gen := range 2 {
 		if !s.open(w, learner, leader, gen) {
@@ -142,7 +144,7 @@ func (s *system) dialGen(w *model.World, learner, leader int) int {
 	return -1
 }
 
-// do lets a move happen.
+// do carries out a move.
 func (s *system) do(w *model.World, m model.Move) {
 	who, more := int(m&0xff), int(m>>8&0xff)
 	switch m & kindOf {
@@ -209,7 +211,7 @@ func (s *system) elect(w *model.World, leader, set int) {
 	}
 }
 
-// connect makes the connection that a learner asked for.
+// connect makes the connection that a learner requested.
 func (s *system) connect(w *model.World, learner int) {
 	l := s.part(w, learner)
 	leader := int(l.Dialing) - 1
@@ -225,7 +227,7 @@ func (s *system) connect(w *model.World, learner int) {
 	s.give(w, learner, w.Event(linkUp{Link: outgoing(m.ID, gen), Outgoing: true}))
 }
 
-// deliver hands over the oldest frame of a queue.
+// deliver delivers the oldest frame of a queue.
 func (s *system) deliver(w *model.World, q int) {
 	learner, leader, gen, way := s.place(q)
 	ref := w.Pop(s.queue(learner, leader, gen, way))
@@ -243,7 +245,7 @@ func (s *system) deliver(w *model.World, q int) {
 	case f.IsTree:
 		w.Say("%d -> %d its tree", from+1, to+1)
 		if leads := s.part(w, from); leads.Peer != nil && leads.Links[incoming(quorum.ID(to+1), gen)] {
-			f.Tree = leads.Tree // fuzzy: what was delivered while it was on its way is in it
+			f.Tree = leads.Tree // a fuzzy snapshot: it includes what was delivered while it was on its way
 			ref = w.Intern(f)
 		}
 	default:
@@ -252,7 +254,7 @@ func (s *system) deliver(w *model.World, q int) {
 	s.give(w, to, ref)
 }
 
-// crash ends a server's process. What it sent is on its way.
+// crash ends a server's process. Frames that it sent stay on their way.
 func (s *system) crash(w *model.World, i, done int) {
 	p := s.part(w, i)
 	w.Say("%d dies; its disk has done %d of %d", p.ID, done, len(p.Disk.Pending))
@@ -263,8 +265,8 @@ func (s *system) crash(w *model.World, i, done int) {
 	}
 }
 
-// reset breaks a connection: what is on its way is lost, and both ends learn of
-// it, each in its time.
+// reset breaks a connection: frames on their way are lost, and each end learns of it at
+// some later time.
 func (s *system) reset(w *model.World, q int) {
 	learner, leader, gen, _ := s.place(q)
 	l, m := quorum.ID(learner+1), quorum.ID(leader+1)
@@ -276,7 +278,7 @@ func (s *system) reset(w *model.World, q int) {
 	}
 }
 
-// give gives an event to a server and carries out what it wants done.
+// give gives an event to a server and carries out the effects.
 func (s *system) give(w *model.World, i int, event model.Ref) {
 	for _, e := range w.Give(i, event) {
 		switch v := e.Value.(type) {
@@ -290,8 +292,8 @@ func (s *system) give(w *model.World, i int, event model.Ref) {
 	}
 }
 
-// send puts a frame on a connection, if its other end is open. What is closed
-// receives nothing more.
+// send puts a frame on a connection if its other end is open. A closed end receives nothing
+// more.
 func (s *system) send(w *model.World, i int, link zab.LinkID, ref model.Ref) {
 	f, ok := w.Value(ref).(frame)
 	if !ok {

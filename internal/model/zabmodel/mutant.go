@@ -24,7 +24,7 @@ const (
 	FailureDropped  Mutant = "zab-failure-dropped"
 )
 
-// Mutants are all of them.
+// Mutants returns all mutants.
 func Mutants() []model.Mutant {
 	return []model.Mutant{
 		hunt(AckBeforeSync, "zab", Full, "ZOOKEEPER-3911, 4646", "a sync is said to be done when it is asked for"),
@@ -39,13 +39,13 @@ func Mutants() []model.Mutant {
 	}
 }
 
-// hunt is a mutant with the scope in which it is looked for.
+// hunt returns a mutant with the scope in which it is searched for.
 func hunt(m Mutant, in string, s Scope, origin, what string) model.Mutant {
 	s.Mutant = m
 	return model.Mutant{Name: string(m), Model: in, Origin: origin, What: what, New: func() *model.Model { return New(s) }}
 }
 
-// put is the disk of a mutant.
+// put adds an operation to the disk, as the mutant does it.
 func (m Mutant) put(t *turn, op operation) {
 	switch {
 	case m == AckBeforeSync && op.Kind == zab.EffectSync,
@@ -61,13 +61,13 @@ func (m Mutant) put(t *turn, op operation) {
 	t.Disk.Pending = append(t.Disk.Pending, op)
 }
 
-// tells reports whether a completion is told when it comes: not if it was told
-// before.
+// tells reports whether a completion is reported when the disk has done it. A mutant may
+// have reported it before.
 func (m Mutant) tells(op operation) bool {
 	return !(m == AckBeforeSync && op.Kind == zab.EffectSync)
 }
 
-// message is what a mutant makes of a message that arrives.
+// message returns an arriving message as the mutant sees it.
 func (m Mutant) message(msg zab.Message) zab.Message {
 	if m == AheadNotRefused && msg.Kind == zab.KindAckEpoch && msg.Epoch != zab.NoEpoch {
 		msg.Epoch = 0
@@ -75,7 +75,7 @@ func (m Mutant) message(msg zab.Message) zab.Message {
 	return msg
 }
 
-// quorum is what a mutant takes for enough.
+// quorum returns the set that the mutant takes for a quorum.
 func (m Mutant) quorum(set quorum.Majority) quorum.Set {
 	if m == CommitAlone {
 		return anybody{set}
@@ -83,13 +83,13 @@ func (m Mutant) quorum(set quorum.Majority) quorum.Set {
 	return set
 }
 
-// anybody is enough with one server.
+// anybody is satisfied by any one server.
 type anybody struct{ quorum.Majority }
 
 // Enough implements quorum.Set.
 func (a anybody) Enough(servers quorum.IDs) bool { return len(servers) > 0 }
 
-// around may change a peer for the time of a step.
+// around may change a peer for the duration of a step.
 func (m Mutant) around(p *zab.Peer) (undo func()) {
 	if m != OldQuorumAlone || p.Phase() != zab.Discovery || p.State() != zab.Leading {
 		return func() {}

@@ -2,15 +2,14 @@ package zabmodel
 
 import "github.com/conclave-project/conclave/internal/quorum"
 
-// first is a first start, and later three servers after one: the second
-// transaction is on the disks of two, acknowledged or not, or of one.
+// first is a first start. later are starts after an epoch with three servers: its second
+// transaction is on two disks, acknowledged or not, or on one.
 var (
 	first = []Start{{Logs: []int{0, 0, 0}}}
 	later = []Start{{Logs: []int{1, 2, 2}, Shown: 1}, {Logs: []int{2, 2, 1}, Shown: 2}, {Logs: []int{2, 1, 1}, Shown: 1}}
 )
 
-// Small and Full begin after an epoch that ended with its transactions on some
-// of the disks.
+// Small and Full begin after an epoch whose transactions are on only some of the disks.
 var (
 	Small = Scope{Text: "3 servers with an older epoch, 3 ways; 1 election, 1 transaction, 1 crash and restart",
 		Servers: 3, Starts: later, Elections: 1, Txns: 1, Crashes: 1}
@@ -18,7 +17,7 @@ var (
 		Servers: 3, Starts: later, Elections: 2, Txns: 1, Crashes: 1}
 )
 
-// SmallLinks and FullLinks begin with empty disks, over links that break.
+// SmallLinks and FullLinks begin with empty disks, and links break.
 var (
 	SmallLinks = Scope{Text: "3 new servers; 1 election, 1 transaction, 1 broken connection",
 		Servers: 3, Starts: first, Elections: 1, Txns: 1, Resets: 1}
@@ -26,7 +25,7 @@ var (
 		Servers: 3, Starts: first, Elections: 2, Wrong: 1, Txns: 1, Crashes: 1, Resets: 1}
 )
 
-// SmallDisk and FullDisk let a disk be slow: its server goes on meanwhile.
+// SmallDisk and FullDisk allow a slow disk, whose server continues meanwhile.
 var (
 	SmallDisk = Scope{Text: "3 new servers; 1 election, 2 transactions, 1 crash and restart, 1 slow disk",
 		Servers: 3, Starts: first, Elections: 1, Txns: 2, Crashes: 1, Slow: 1}
@@ -45,10 +44,9 @@ func (s Scope) oneByOne() Scope {
 	return s
 }
 
-// SmallReconfig takes servers 2 and 3 in beside server 1, which has just
-// committed that; FullReconfig goes from {1, 2, 3} to {2, 4, 5}, and its leader
-// has died: a transaction after the reconfig was committed by the new ensemble,
-// and nobody alive knows of that.
+// SmallReconfig adds servers 2 and 3 to server 1, which has just committed this change.
+// FullReconfig changes {1, 2, 3} to {2, 4, 5}. Its leader has died: the new ensemble had
+// committed a transaction after the reconfig, and no server that is up knows that.
 var (
 	SmallReconfig = Scope{Text: "{1} to {1, 2, 3}, the change in all logs; 1 election, 1 transaction, 1 pause beyond all limits",
 		Servers: 3, Starts: []Start{{Logs: []int{1, 1, 1}, Shown: 1, Change: 1}}, Elections: 1, Txns: 1, Timeouts: 1,
@@ -59,8 +57,8 @@ var (
 		Elections: 1, Old: []quorum.ID{1, 2, 3}, New: []quorum.ID{2, 4, 5}}
 )
 
-// SmallSnapshot has a server whose snapshot holds a transaction that was never
-// committed: its log cannot be truncated there.
+// SmallSnapshot has a server whose snapshot contains a transaction that was never
+// committed, so its log cannot be truncated there.
 var (
 	SmallSnapshot = Scope{Text: "3 servers, one with a snapshot that is ahead, 2 ways; 2 elections",
 		Servers: 3, Starts: aheadSnapshot, Elections: 2}
@@ -69,6 +67,6 @@ var (
 	aheadSnapshot = []Start{{Logs: []int{1, 1, 2}, Shown: 1, Saved: []int{3}}, {Logs: []int{0, 0, 1}, Saved: []int{3}}}
 )
 
-// Epochs is the scope of a promise that is forgotten: two leaders of one epoch.
+// Epochs is the scope for a forgotten promise, which gives two leaders of one epoch.
 var Epochs = Scope{Text: "3 new servers; 3 elections, 1 crash and restart, 1 broken connection",
 	Servers: 3, Starts: first, Elections: 3, Crashes: 1, Resets: 1}

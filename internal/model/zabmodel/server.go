@@ -9,21 +9,21 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// server is one of them: a part.
+// server is one server: a part of the model's world.
 type server struct {
 	ID       quorum.ID
 	Peer     *zab.Peer // nil while it is down
 	NowMs    int64
 	Disk     disk
-	Tree     []zab.Record // what it shows
+	Tree     []zab.Record // the tree that it shows
 	Serving  bool
-	Slow     bool      // its disk lets others go on
-	Dialing  quorum.ID // Connect was asked for; 0 for no
+	Slow     bool      // other servers may act before its disk has worked
+	Dialing  quorum.ID // the leader that it wants a connection to; 0 for none
 	Links    map[zab.LinkID]bool
-	Loading  zab.LinkID // a snapshot is expected here
+	Loading  zab.LinkID // the link on which a snapshot is expected
 	Arrived  map[zab.LinkID][]zab.Record
 	NeedSnap bool
-	Next     zk.Zxid // the reconfig that is logged and not in force
+	Next     zk.Zxid // the reconfig that is logged and not yet in force
 }
 
 // Clock implements model.Clocked.
@@ -32,10 +32,10 @@ func (p *server) Clock() int64 { return p.NowMs }
 // The events of a server.
 type (
 	boot    struct{}
-	crash   struct{ Done int } // of what the disk has to do
+	crash   struct{ Done int } // how many disk operations were completed
 	elected struct {
 		Leader quorum.ID
-		Epoch  uint32 // what it had at least
+		Epoch  uint32 // the least epoch of the new leader
 		Last   zk.Zxid
 	}
 	linkUp struct {
@@ -53,7 +53,7 @@ type (
 
 // frame is what travels on a connection: a message, a tree, or the end.
 type frame struct {
-	Link    zab.LinkID // the receiver's
+	Link    zab.LinkID // the link at the receiver
 	Message *zab.Message
 	IsTree  bool
 	Tree    []zab.Record
@@ -69,11 +69,11 @@ type sent struct {
 // note is a line of the trace.
 type note string
 
-// incoming and outgoing are the links of a connection at leader and learner.
+// incoming and outgoing return the links of a connection at the leader and at the learner.
 func incoming(learner quorum.ID, gen int) zab.LinkID { return zab.LinkID(100 + 10*gen + int(learner)) }
 func outgoing(leader quorum.ID, gen int) zab.LinkID  { return zab.LinkID(200 + 10*gen + int(leader)) }
 
-// turn is one event's work on a server.
+// turn is the processing of one event by a server.
 type turn struct {
 	*system
 	*server
@@ -96,7 +96,7 @@ func (s *system) step(part, event any) []any {
 	return t.out
 }
 
-// boot makes a peer from what the disk has.
+// boot creates a peer from the content of the disk.
 func (s *system) boot(p *server) {
 	d := &p.Disk
 	p.Tree, p.Serving, p.Dialing, p.Loading, p.Arrived = d.state(), false, 0, 0, nil
@@ -111,7 +111,7 @@ func (s *system) boot(p *server) {
 	}
 }
 
-// changeIn is the version of the reconfig in a history, 0 for none.
+// changeIn returns the version of the reconfig in a history, 0 for none.
 func changeIn(tree []zab.Record) zk.Zxid {
 	for _, r := range tree {
 		if string(r.Payload) == string(change) {
@@ -121,7 +121,7 @@ func changeIn(tree []zab.Record) zk.Zxid {
 	return 0
 }
 
-// take takes one event.
+// take handles one event.
 func (t *turn) take(event any) {
 	switch e := event.(type) {
 	case boot:
@@ -169,7 +169,7 @@ func (t *turn) note(format string, args ...any) {
 	t.out = append(t.out, note(fmt.Sprintf(format, args...)))
 }
 
-// arrive takes a frame.
+// arrive handles a frame.
 func (t *turn) arrive(f frame) {
 	switch {
 	case !t.Links[f.Link]:
@@ -191,7 +191,7 @@ func (t *turn) takeTree(tree []zab.Record) {
 	t.noteChange(changeIn(tree))
 }
 
-// diskWorks does everything up to the next ticket and reports it.
+// diskWorks completes all operations up to the next ticket, and reports the ticket.
 func (t *turn) diskWorks() {
 	d := &t.Disk
 	for len(d.Pending) > 0 {
@@ -214,7 +214,7 @@ func (t *turn) diskWorks() {
 	t.Slow = t.Slow && len(d.Pending) > 0
 }
 
-// run steps the peer and carries out what it wants.
+// run steps the peer and carries out the effects.
 func (t *turn) run(batch []zab.Event) {
 	if t.Peer == nil {
 		return
@@ -224,13 +224,12 @@ func (t *turn) run(batch []zab.Event) {
 	undo()
 	for i := range effects {
 		if e := &effects[i]; t.carryOut(e) {
-			return // the peer is another one
+			return // the peer was replaced
 		}
 	}
 }
 
-// carryOut does what a peer wants done. It returns true if the peer was thrown
-// away.
+// carryOut carries out an effect. It returns true if the peer was discarded.
 func (t *turn) carryOut(e *zab.Effect) bool {
 	if e.Kind != zab.EffectSend {
 		t.note("%s", e.String())
@@ -256,7 +255,7 @@ func (t *turn) carryOut(e *zab.Effect) bool {
 	case zab.EffectReadLog:
 		t.push(t.readLog(e))
 	case zab.EffectDeliver:
-		if n := len(t.Tree); n == 0 || t.Tree[n-1].Zxid < e.Record.Zxid { // else the snapshot had it
+		if n := len(t.Tree); n == 0 || t.Tree[n-1].Zxid < e.Record.Zxid { // else the snapshot contained it
 			t.Tree = append(t.Tree, e.Record)
 			if t.Serving {
 				t.show(0)
@@ -287,7 +286,7 @@ func (t *turn) store(e *zab.Effect) {
 	}
 }
 
-// noteChange takes note of a reconfig that is in the log: its quorum counts.
+// noteChange notes a reconfig that is in the log: from now on its quorum counts.
 func (t *turn) noteChange(version zk.Zxid) {
 	if version <= max(t.Disk.InForce, t.Next) {
 		return
@@ -313,7 +312,7 @@ func (t *turn) send(link zab.LinkID, f frame) {
 	}
 }
 
-// close closes a connection after what was sent.
+// close closes a connection after everything that was sent.
 func (t *turn) close(link zab.LinkID) {
 	t.send(link, frame{End: true})
 	delete(t.Links, link)
@@ -333,8 +332,8 @@ func (t *turn) readLog(e *zab.Effect) zab.Event {
 	return zab.Event{Kind: zab.EventLogRead, Link: e.Link, Records: slices.Clone(log[first:]), OK: ok}
 }
 
-// leave ends a role; with Reload the server recovers from what its disk has, once
-// that is quiet.
+// leave ends a role. With Reload, the server recovers from its disk once the disk has
+// nothing pending.
 func (t *turn) leave(e *zab.Effect) bool {
 	t.Serving, t.Dialing, t.Loading = false, 0, 0
 	if !e.Reload {
@@ -366,8 +365,8 @@ func sortedLinks(links map[zab.LinkID]bool) []zab.LinkID {
 	return all
 }
 
-// checkSend looks at what must be on disk before a message leaves. With a mutant
-// it does not look: that must be found by what it does to clients.
+// checkSend checks what must be on disk before a message leaves. It checks nothing for a
+// mutant, which must be found by its effect on clients.
 func (t *turn) checkSend(m *zab.Message) {
 	d, epoch := &t.Disk, m.Zxid.Epoch()
 	switch {

@@ -1,21 +1,20 @@
-// Package zabmodel explores Zab: package zab's peers, whole, with disks that a
-// crash finds at any point between two operations, FIFO links that break, an
-// election that may be wrong (Zab is safe whatever it says), transactions and a
-// reconfig.
+// Package zabmodel explores Zab: it runs package zab's peers completely, with crashes
+// between any two disk operations, FIFO links that break, an election that may be wrong
+// (Zab is safe whatever its result), transactions and a reconfig.
 //
-// What must hold: what any serving server shows is one sequence of transactions
-// (total order, agreement, integrity), in the order of epochs and counters (local
-// and global primary order); a new leader begins with all that was shown before
-// (primary integrity); an epoch has one leader; everything that was shown is at
-// all times on the disks of a quorum; nothing is acknowledged, and no epoch
-// promised, before it is on disk. And from every state, with faults gone and an
-// election that is right, all servers come to serve the same tree. The first are
-// the properties of the Zab paper; those on disks and acknowledgements are what
-// Remix (EuroSys 2025) checks of ZooKeeper besides.
+// What must hold: what any serving server shows is one sequence of transactions (total
+// order, agreement, integrity), in the order of epochs and counters (local and global
+// primary order); a new leader begins with everything that was shown before (primary
+// integrity); an epoch has one leader; everything that was shown is at all times on the
+// disks of a quorum; nothing is acknowledged, and no epoch promised, before it is on disk.
+// And from every state, without further faults and with correct elections, all servers come
+// to serve the same tree. The first are the properties of the Zab paper; the ones about
+// disks and acknowledgements are additional checks that Remix (EuroSys 2025) applies to
+// ZooKeeper.
 //
-// A disk works at once, unless a scope lets one be slow: while a server has
-// something to write, nothing else happens but its crash. Crashes still come
-// between any two operations.
+// A disk works at once, unless a scope allows a slow one: while a server has something to
+// write, nothing else happens except its crash. Crashes still occur between any two
+// operations.
 package zabmodel
 
 import (
@@ -29,35 +28,35 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Scope says how much is explored. Counts are of a whole run.
+// Scope defines how much is explored. Counts apply to a whole run.
 type Scope struct {
 	Text      string
 	Servers   int
 	Starts    []Start
-	Elections int // outcomes: who leads, and which servers think so
-	Wrong     int // of these, that name one that does not know of it
+	Elections int // outcomes of elections: a leader, and the servers that accept it
+	Wrong     int // outcomes that name a leader that does not know of it
 	Txns      int
 	Crashes   int // each may be followed by a restart
 	Resets    int // connections that break
 	Timeouts  int // servers that stall for longer than all limits
 	Slow      int // disks that are slow for a while
 	Old, New  []quorum.ID
-	Reconfigs int  // of Old to New
+	Reconfigs int  // from Old to New
 	OneByOne  bool // no link is cumulative
 	Mutant    Mutant
 }
 
-// Start is what the disks hold in the beginning: for each server how many
-// transactions of epoch 1, of which the first so many were acknowledged.
+// Start is the initial content of the disks: for each server how many transactions of epoch
+// 1 it has; the first Shown of them were acknowledged.
 type Start struct {
 	Logs   []int
 	Shown  int
 	Change int   // the number of the transaction that is the reconfig; 0 for none
 	Dead   []int // the servers that are down
-	Saved  []int // those whose log is in a snapshot
+	Saved  []int // the servers whose log is in a snapshot
 }
 
-// Times of the servers, in milliseconds. Time passes in jumps alone.
+// Times of the servers, in milliseconds. Time passes only in jumps of jumpMs.
 const (
 	tickMs = 200
 	initMs = 1500
@@ -65,7 +64,7 @@ const (
 	jumpMs = 10_000
 )
 
-// The numbers after the parts and queues.
+// The counters that follow the parts and queues.
 const (
 	elections = iota
 	wrongs
@@ -79,9 +78,9 @@ const (
 	numbers
 )
 
-// layout finds slots: servers, the order that was shown, connections, numbers.
-// A connection goes from a learner to a leader, and there may be an old one
-// beside the new one: its generation is 0 or 1.
+// layout computes slots: servers, the order that was shown, connections, counters. A
+// connection goes from a learner to a leader. An old one may exist beside the new one;
+// their generations are 0 and 1.
 type layout struct{ n int }
 
 func (l layout) order() int { return l.n }
@@ -90,7 +89,7 @@ func (l layout) queue(learner, leader, gen, way int) int {
 }
 func (l layout) number(n int) int { return l.n + 1 + 4*l.n*l.n + n }
 
-// The ways of a connection.
+// The directions of a connection.
 const (
 	up   = 0 // to the leader
 	down = 1
@@ -143,7 +142,7 @@ func shape() *model.Shape {
 	}
 }
 
-// symmetries says where slots go under the orders.
+// symmetries returns the permutation of slots for each permutation of servers.
 func (s *system) symmetries(orders [][]int) [][]int {
 	var all [][]int
 	for _, order := range orders {
@@ -199,10 +198,10 @@ func (s *system) start(w *model.World, n int) {
 	}
 }
 
-// change is what the reconfig's transaction carries.
+// change is the payload of the reconfig's transaction.
 var change = []byte("reconfig")
 
-// config is the configuration before or after the reconfig.
+// config returns the configuration before or after the reconfig.
 func (s *system) config(version zk.Zxid) *zab.Config {
 	if version == 0 {
 		return &zab.Config{Quorum: s.scope.Mutant.quorum(quorum.NewMajority(s.scope.Old...))}
@@ -210,22 +209,22 @@ func (s *system) config(version zk.Zxid) *zab.Config {
 	return &zab.Config{Version: int64(version), Quorum: s.scope.Mutant.quorum(quorum.NewMajority(s.scope.New...))}
 }
 
-// shown is what a server shows to clients: an event of the order.
+// shown is the tree that a server shows to clients: an event for order.
 type shown struct {
 	Server quorum.ID
-	Epoch  uint32 // that it begins to serve in; 0 if it serves
+	Epoch  uint32 // the epoch in which it begins to serve; 0 if it serves already
 	Leads  bool
 	Tree   []zab.Record
 }
 
-// order is what was shown: one sequence, which only grows. It is a part that
-// panics when something does not fit.
+// order is the sequence of transactions that was shown, which only grows. It is a part that
+// panics if a server shows something that does not fit.
 type order struct {
 	Records []zab.Record
 	Leaders map[uint32]quorum.ID // by epoch
 }
 
-// see takes in what a server shows.
+// see records what a server shows.
 func (o *order) see(e shown) {
 	if e.Leads && e.Epoch != 0 {
 		o.leads(e)
@@ -248,7 +247,7 @@ func (o *order) see(e shown) {
 	}
 }
 
-// leads looks at a leader that begins to serve.
+// leads checks a leader that begins to serve.
 func (o *order) leads(e shown) {
 	if other, known := o.Leaders[e.Epoch]; known && other != e.Server {
 		panic(fmt.Sprintf("LEADERSHIP: servers %d and %d lead epoch %d", other, e.Server, e.Epoch))
@@ -264,7 +263,7 @@ func (o *order) leads(e shown) {
 	}
 }
 
-// check looks at a state: what was shown is on the disks of a quorum.
+// check checks a state: everything that was shown is on the disks of a quorum.
 func (s *system) check(w *model.World) {
 	records := w.Part(s.order()).(*order).Records
 	set := quorum.NewMajority(s.scope.Old...)

@@ -6,15 +6,15 @@ import (
 	"github.com/conclave-project/conclave/internal/model"
 )
 
-// A server that is copied in any state goes on like the original, and both have
-// one hash.
+// A copy of a server behaves like the original from any state on, and both have the same
+// hash.
 func TestCopiesOfServersGoOnAlike(t *testing.T) {
 	for _, scope := range []Scope{FullLinks, FullReconfig, FullSnapshot} {
 		model.CheckFaithful(t.Fatalf, New(scope), 300)
 	}
 }
 
-// Exchanging servers is no difference: every exchange of a state has its hash.
+// Servers are interchangeable: every permutation of a state has the same hash.
 func TestServersAreAlike(t *testing.T) {
 	scope := Small
 	scope.Starts = []Start{{Logs: []int{1, 2, 2}, Shown: 1}, {Logs: []int{2, 1, 2}, Shown: 1}, {Logs: []int{2, 2, 1}, Shown: 1}}

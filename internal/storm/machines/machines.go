@@ -1,13 +1,13 @@
-// Package machines is for tests on the virtual time of a bubble of testing/synctest: an ensemble of
-// whole servers, each on a machine of its own, that a test breaks.
+// Package machines is for tests on the virtual time of a bubble of testing/synctest. It runs an
+// ensemble of whole servers, each on a machine of its own, and breaks it.
 //
-// In go the number of a fault, out comes what has become of the servers and their network. What
-// always holds:
+// A test calls Fault again and again; each call makes one random fault. Options.Say receives what
+// happens, and Options.Breach what is wrong. What always holds:
 //
-//	machines-S1  After Whole all servers run, on disks that are fast, and nothing is cut.
-//	machines-S2  A server ends when it is told to, and else the test is told.
+//	machines-S1  After Whole, all servers run on fast disks, and nothing is cut.
+//	machines-S2  A server ends only when it is told to; otherwise the test is told.
 //
-// It knows nothing of what its clients do.
+// The package knows nothing about what clients do.
 package machines
 
 import (
@@ -32,7 +32,7 @@ import (
 // Tick is the tickTime of the servers.
 const Tick = 200 * time.Millisecond
 
-// Options say what an ensemble is to be.
+// Options describe an ensemble.
 type Options struct {
 	Far        time.Duration                    // from one machine to another
 	ServerRate float64                          // of the servers' clocks; 0 is up to two and a half per cent wrong
@@ -40,8 +40,8 @@ type Options struct {
 	Breach     func(format string, args ...any) // what is wrong
 }
 
-// Ensemble is three or five servers, and perhaps an observer. The goroutine that breaks owns it,
-// but for Net.
+// Ensemble is three or five servers, and perhaps an observer. The goroutine that causes the faults
+// owns it, except for Net.
 type Ensemble struct {
 	Net *bubble.Net
 
@@ -50,21 +50,21 @@ type Ensemble struct {
 	random    *rand.Rand
 	config    *ensemble.Config
 	all       []*machine
-	syncLimit int         // ticks
+	syncLimit int         // in ticks
 	quiet     atomic.Bool // disks are fast
 }
 
 // machine is where one server runs.
 type machine struct {
 	id       int
-	observes bool // it has no vote
+	observes bool // the server has no vote
 	fs       *vfs.Mem
 	clock    clock.Clock
 	s        *server.Server // nil while it does not run
 	stop     func() error
 }
 
-// Start starts an ensemble, of which random decides.
+// Start starts an ensemble, which random determines.
 func Start(t testing.TB, random *rand.Rand, o Options) *Ensemble {
 	e := &Ensemble{Net: bubble.NewNet(o.Far), o: o, t: t, random: random, syncLimit: 5 + random.IntN(10)}
 	var lines []string
@@ -89,7 +89,7 @@ func Start(t testing.TB, random *rand.Rand, o Options) *Ensemble {
 	return e
 }
 
-// Addresses are those of the servers, as clients want them.
+// Addresses returns the addresses of the servers, as clients take them.
 func (e *Ensemble) Addresses() string {
 	hosts := make([]string, len(e.all))
 	for i, m := range e.all {
@@ -98,10 +98,10 @@ func (e *Ensemble) Addresses() string {
 	return strings.Join(hosts, ",")
 }
 
-// Len is how many servers there are, whose machines count from one.
+// Len returns the number of servers. Their machines are numbered from 1.
 func (e *Ensemble) Len() int { return len(e.all) }
 
-// Whole heals all, and keeps disks fast until the next fault.
+// Whole heals everything, and keeps disks fast until the next fault.
 func (e *Ensemble) Whole() {
 	e.quiet.Store(true)
 	e.Net.Heal()
@@ -128,8 +128,8 @@ func (e *Ensemble) End() {
 	}
 }
 
-// Fault breaks something, or heals: a server, or the network between servers and others, which
-// are machines too.
+// Fault breaks or heals something: a server, or the network between servers and others, which are
+// machines too.
 func (e *Ensemble) Fault(others []int) {
 	e.quiet.Store(false)
 	machines := e.with(others)
@@ -168,7 +168,7 @@ func (e *Ensemble) Fault(others []int) {
 	}
 }
 
-// with are all machines.
+// with returns all machines, including the others.
 func (e *Ensemble) with(others []int) []int {
 	machines := slices.Clone(others)
 	for _, m := range e.all {
@@ -177,7 +177,7 @@ func (e *Ensemble) with(others []int) []int {
 	return machines
 }
 
-// Isolate cuts a machine from all servers and all others.
+// Isolate cuts a machine from all servers and from all others.
 func (e *Ensemble) Isolate(one int, others []int) {
 	e.quiet.Store(false)
 	e.o.Say("isolate %d", one)
@@ -187,7 +187,7 @@ func (e *Ensemble) Isolate(one int, others []int) {
 	}
 }
 
-// split parts the machines in two.
+// split divides the machines into two parts.
 func (e *Ensemble) split(machines []int) {
 	var left []int
 	for _, m := range machines {
@@ -205,8 +205,8 @@ func (e *Ensemble) split(machines []int) {
 	}
 }
 
-// Late has the answers to a machine come late, and nothing after them get through to the servers:
-// what it then knows is old. It takes up to one and a half times as long as limit.
+// Late makes the answers to a machine come late, while nothing after them gets through to the
+// servers, so what the machine then knows is old. Late takes up to as long as limit.
 func (e *Ensemble) Late(one int, limit time.Duration) {
 	e.quiet.Store(false)
 	cut := func(from, to bool) {
@@ -255,7 +255,7 @@ func (e *Ensemble) boot(m *machine) {
 	m.s, m.stop = s, func() error { stop(); return <-ended }
 }
 
-// halt ends the server of a machine, with its power or without.
+// halt ends the server of a machine. If power is true, the machine loses its power.
 func (e *Ensemble) halt(m *machine, power bool) {
 	if m.s == nil {
 		return

@@ -1,12 +1,12 @@
-// Package records is for tests on the virtual time of a bubble of testing/synctest: records in
-// memory, as each machine reaches them over a link of its own.
+// Package records is for tests on the virtual time of a bubble of testing/synctest. It provides
+// records in memory that each machine reaches over a link of its own.
 //
-// In go records and a link that a test breaks, out comes a record.Store. What always holds:
+// A Store is a record.Store made of records and of a link that a test breaks. What always holds:
 //
-//	records-R1  A request has its effect once or not at all, also when nobody waits for it
+//	records-R1  A request takes effect once or not at all, even if nobody waits for it
 //	            any more.
 //
-// It breaks nothing by itself.
+// The package breaks nothing by itself.
 package records
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/conclave-project/conclave/internal/bubble"
 )
 
-// Store is records in memory over a link. Its methods may be called by several goroutines.
+// Store keeps records in memory, behind a link. Several goroutines may call its methods.
 type Store struct {
 	*record.Memory
 	Link *bubble.Link
-	// Answered, if not nil, is told of each answer, and Written of each record when it is written.
+	// Answered, if not nil, is called for each answer, and Written for each record that is written.
 	Answered func()
 	Written  func(record.Record)
-	// Blind is a bug to put in: writes do not compare the version.
+	// Blind puts in a bug: writes do not compare the version.
 	Blind bool
 }
 
@@ -45,7 +45,7 @@ func (s Store) pass(ctx context.Context, call func() answer) answer {
 	return <-got
 }
 
-// Read is that of the records.
+// Read reads a record over the link.
 func (s Store) Read(ctx context.Context, name string) (record.Record, string, error) {
 	a := s.pass(ctx, func() (a answer) {
 		a.record, a.version, a.err = s.Memory.Read(ctx, name)
@@ -54,7 +54,7 @@ func (s Store) Read(ctx context.Context, name string) (record.Record, string, er
 	return a.record, a.version, a.err
 }
 
-// Write is that of the records.
+// Write writes a record over the link.
 func (s Store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	a := s.pass(ctx, func() (a answer) {
 		if s.Blind {
@@ -68,7 +68,7 @@ func (s Store) Write(ctx context.Context, name string, r record.Record, version 
 	return a.version, a.err
 }
 
-// WaitTold brings what the watch tells, or only that there was something.
+// WaitTold returns what the watch reports, or only that something happened.
 func (s Store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (news record.News, err error) {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -82,7 +82,7 @@ func (s Store) WaitTold(ctx context.Context, name, version string, limit time.Du
 	return news, err
 }
 
-// Wait is WaitTold without what it tells.
+// Wait is WaitTold without what it reports.
 func (s Store) Wait(ctx context.Context, name, version string, limit time.Duration) error {
 	_, err := s.WaitTold(ctx, name, version, limit)
 	return err

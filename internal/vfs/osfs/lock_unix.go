@@ -11,8 +11,9 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// lock takes flock on the directory itself: no file is added to a directory
-// that other programs read, and the kernel frees it with the last descriptor.
+// lock takes flock on the directory itself. So no file is added to a directory
+// that other programs read, and the kernel releases the lock with the last
+// descriptor.
 func lock(dir string) (io.Closer, error) {
 	d, err := os.Open(dir)
 	if err != nil {

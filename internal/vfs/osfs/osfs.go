@@ -1,10 +1,8 @@
-// Package osfs is the real file system behind the door that package vfs
-// describes.
+// Package osfs implements package vfs with the real file system.
 //
-// In go names and bytes, out come the operating system's errors, with a full
-// disk marked as vfs.ErrNoSpace. vfs-V1 to vfs-V4 of package vfs hold as far as the
-// kernel and the disk do what they promise. It holds no state of its own and starts
-// no goroutine.
+// Errors are the operating system's; a full disk is marked as vfs.ErrNoSpace.
+// vfs-V1 to vfs-V4 of package vfs hold as far as the kernel and the disk keep their
+// promises. It holds no state of its own and starts no goroutine.
 package osfs
 
 import (
@@ -22,8 +20,8 @@ type FS struct{}
 // New returns the file system of this machine.
 func New() FS { return FS{} }
 
-// Modes of new files and directories: what the umask leaves of these. Data of
-// a coordination service is not for other users of the machine.
+// Modes of new files and directories, before the umask. Other users of the
+// machine must not read the data of a coordination service.
 const (
 	fileMode = 0o640
 	dirMode  = 0o750
@@ -53,7 +51,7 @@ func open(name string, flag int) (vfs.File, error) {
 	return &file{f}, nil
 }
 
-// CreateLike implements vfs.Permissions. The file has the permissions before it has any
+// CreateLike implements vfs.Permissions. The file gets the permissions before any
 // content.
 func (FS) CreateLike(name, like string) (vfs.File, error) {
 	mode := os.FileMode(fileMode)
@@ -147,7 +145,7 @@ func (f *file) Size() (int64, error) {
 
 var errOther = errors.New("it is not what it was, but something else")
 
-// Leads fails if name does not lead to this file any more (vfs.Leads).
+// Leads fails if name no longer leads to this file (vfs.Leads).
 func (f *file) Leads(name string) error {
 	own, err := f.Stat()
 	if err != nil {
@@ -177,7 +175,7 @@ func (f *file) Allocate(size int64) error {
 		err = f.fill(old, size)
 	}
 	if err != nil {
-		// What was taken in part is released: a full disk needs it.
+		// Release the space that was allocated in part: the disk is full.
 		_ = f.File.Truncate(old)
 	}
 	return mark(err)
@@ -204,7 +202,7 @@ type noSpace struct{ error }
 func (e noSpace) Unwrap() error        { return e.error }
 func (e noSpace) Is(target error) bool { return target == vfs.ErrNoSpace }
 
-// mark gives a full disk its class and leaves every other error as it is.
+// mark makes the error of a full disk a vfs.ErrNoSpace and leaves other errors as they are.
 func mark(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return noSpace{err}

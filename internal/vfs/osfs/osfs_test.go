@@ -79,8 +79,8 @@ func TestFillWritesZerosWhereSpaceCannotBeReserved(t *testing.T) {
 	}
 }
 
-// Of two that append to a file neither writes over what the other wrote, as on the disk in
-// memory.
+// When two open files append to the same file, neither overwrites what the other wrote;
+// the disk in memory behaves the same.
 func TestAppendedBytesGoToTheEnd(t *testing.T) {
 	for _, disk := range []vfs.FS{New(), vfs.NewMem(), &vfs.Faulty{Disk: vfs.NewMem()}} {
 		dir := filepath.Join(t.TempDir(), "of files")

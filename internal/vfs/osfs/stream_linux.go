@@ -9,19 +9,19 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// stream is a file that goes past the page cache, where the file system can do that (O_DIRECT):
-// nothing is copied there, nothing else is evicted from it, and no crowd of dirty pages stands
-// between the log and the disk.
+// stream is a file that bypasses the page cache where the file system supports it (O_DIRECT):
+// nothing is copied into the cache or evicted from it, and the log's syncs do not wait behind
+// many dirty pages.
 type stream struct {
 	file   *file
-	buffer []byte     // what was not written yet, in memory that is aligned as direct writes need it
-	cached vfs.Stream // the file where it is written as any other, nil while it is not
-	err    error      // of a write that failed: what it had is lost, so nothing is durable after it
+	buffer []byte     // not written yet, in memory aligned for direct writes
+	cached vfs.Stream // nil while the file is written directly
+	err    error      // of a failed write: its bytes are lost, so nothing after it counts as durable
 }
 
 const (
-	streamBytes = 256 << 10 // of one direct write: a sync of the log waits for one at most
-	streamAlign = 4 << 10   // in memory and in the file, for any disk
+	streamBytes = 256 << 10 // of one direct write; a sync of the log waits for at most one
+	streamAlign = 4 << 10   // in memory and in the file, enough for any disk
 )
 
 // CreateStream implements vfs.Streams.
@@ -68,8 +68,8 @@ func (s *stream) Write(p []byte) (written int, err error) {
 	return written + n, err
 }
 
-// flush writes the buffer, which is full. Where the file system, or the disk, turns out not to
-// write directly, the rest is written as that of any file.
+// flush writes the buffer, which is full. If the file system or the disk turns out not to
+// support direct writes, the rest is written like any other file.
 func (s *stream) flush() error {
 	n, err := s.file.Write(s.buffer)
 	if errors.Is(err, syscall.EINVAL) {
@@ -80,7 +80,8 @@ func (s *stream) flush() error {
 	return err
 }
 
-// finish ends the direct writes: the end of a file is of no length that they could have.
+// finish ends the direct writes: the end of the file usually has no length that a direct write can
+// have.
 func (s *stream) finish() error {
 	s.err = control(s.file.File, "fcntl", func(fd int) error {
 		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFL, 0)

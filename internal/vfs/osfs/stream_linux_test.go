@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A full disk is told by the write, or the Sync, that meets it; and buffers of direct writes
-// stand in memory where the disk wants them.
+// The write, or the Sync, that meets a full disk reports it, and the buffers of direct
+// writes are aligned as the disk requires.
 func TestStreamToAFullDevice(t *testing.T) {
 	f, err := New().OpenReadWrite("/dev/full")
 	must(t, err)
@@ -36,7 +36,8 @@ func TestStreamToAFullDevice(t *testing.T) {
 	}
 }
 
-// Where a file system takes a file for direct writes, and then refuses one, it is written as any.
+// If a file system opens a file for direct writes but then refuses one, the file is written like
+// any other.
 func TestStreamGoesOnWithoutDirectWrites(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "stream")
 	f, err := open(name, os.O_WRONLY|os.O_CREATE|syscall.O_DIRECT)
@@ -50,7 +51,7 @@ func TestStreamGoesOnWithoutDirectWrites(t *testing.T) {
 		t.Logf("a direct write of 100 bytes: %v", err)
 	}
 	b := make([]byte, streamBytes+2*streamAlign)
-	b = b[streamAlign-int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))%streamAlign)+1:] // nor is this
+	b = b[streamAlign-int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))%streamAlign)+1:] // not aligned either
 	s := &stream{file: f.(*file), buffer: b[:0]}
 	want := bytes.Repeat([]byte("abc"), streamBytes)
 	for at := 0; at < len(want); at += 3000 {

@@ -4,7 +4,7 @@ package osfs
 
 import "github.com/conclave-project/conclave/internal/vfs"
 
-// CreateStream implements vfs.Streams: as any file, in portions.
+// CreateStream implements vfs.Streams with an ordinary file, synced in portions.
 func (fs FS) CreateStream(name string) (vfs.Stream, error) {
 	f, err := fs.Create(name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// What is written to a stream in pieces of any length is in the file after Sync, also if there
-// was a Sync before the end, and wherever a direct write ends.
+// Everything written to a stream, in pieces of any length, is in the file after Sync, also if
+// there was an earlier Sync, and wherever a direct write ends.
 func TestStreamsHaveWhatWasWritten(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 16))
 	for i, length := range []int{0, 1, 4095, 4096, 256 << 10, 256<<10 + 1, 1 << 20, 5<<20 + 77} {
@@ -48,7 +48,7 @@ func TestStreamsHaveWhatWasWritten(t *testing.T) {
 	}
 }
 
-// A reader that goes ahead reads what is there, to its end.
+// A reader that prefetches reads the same bytes, to the end of the file.
 func TestReadingAheadReadsTheSame(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "long")
 	want := bytes.Repeat([]byte("0123456789abcdef"), 10<<20/16+1)

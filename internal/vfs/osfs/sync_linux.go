@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// datasync flushes content and length, not the times: one journal write less
-// for each sync of a log whose space was allocated before.
+// datasync flushes content and length but not the times, which saves a journal
+// write for each sync of a log whose space is already allocated.
 func datasync(f *os.File) error {
 	return control(f, "fdatasync", func(fd int) error { return syscall.Fdatasync(fd) })
 }
@@ -22,7 +22,7 @@ func allocate(f *os.File, old, size int64) error {
 	return err
 }
 
-// Prefetch implements vfs.Prefetcher. The call has other arguments on machines of 32 bits.
+// Prefetch implements vfs.Prefetcher. The call has different arguments on 32-bit machines.
 func (f *file) Prefetch(offset, bytes int64) {
 	if bits.UintSize == 64 {
 		_ = control(f.File, "readahead", func(fd int) error {
@@ -32,7 +32,7 @@ func (f *file) Prefetch(offset, bytes int64) {
 	}
 }
 
-// control runs a system call on f's descriptor, again when a signal broke it.
+// control runs a system call on f's descriptor, and repeats it if a signal interrupts it.
 func control(f *os.File, op string, call func(fd int) error) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

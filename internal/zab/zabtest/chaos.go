@@ -5,9 +5,9 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// Chaos runs an ensemble through faults for wildMs, heals everything, and sees
-// that it comes to rest: one leader, everybody serving, all trees equal, a new
-// write everywhere.
+// Chaos runs an ensemble through faults for wildMs, heals everything, and checks that the
+// ensemble recovers: one leader, everybody serving, all trees equal, and a new write
+// everywhere.
 func Chaos(opts Options, wildMs int64) *World {
 	w := New(opts)
 	w.wrong = true
@@ -35,7 +35,7 @@ func (w *World) misbehave(untilMs int64) {
 
 func (w *World) anybody() quorum.ID { return quorum.ID(1 + w.chance.below(len(w.servers))) }
 
-// act is one thing that clients, networks and processes do.
+// act is one thing that clients, networks or processes do.
 func (w *World) act(s, t *server) {
 	switch pick := w.chance.below(100); {
 	case pick < 50:
@@ -72,7 +72,8 @@ func (w *World) act(s, t *server) {
 	}
 }
 
-// isolate takes a server off the net. The others learn of it at once, it does not.
+// isolate takes a server off the network. The others learn of it at once, the server itself
+// does not.
 func (w *World) isolate(s *server) {
 	for _, t := range w.servers {
 		if t != s {
@@ -89,8 +90,8 @@ func (w *World) isolate(s *server) {
 	}
 }
 
-// crashAtEpoch now and then kills a server that is about to note an epoch: what
-// stands between history and epoch on disk is where most data was ever lost.
+// crashAtEpoch sometimes kills a server that is about to note an epoch. Most of the known
+// losses of data happened when the history was on disk and the epoch was not, or the reverse.
 func (w *World) crashAtEpoch(s *server) {
 	if !w.wrong || !w.chance.oneIn(8) {
 		return
@@ -109,7 +110,7 @@ func (w *World) crashAtEpoch(s *server) {
 	})
 }
 
-// write has every server that considers itself leader propose.
+// write makes every server that considers itself leader propose.
 func (w *World) write(count int) {
 	for _, s := range w.servers {
 		if s.serving && s.peer.State() == zab.Leading {

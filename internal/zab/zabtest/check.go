@@ -8,16 +8,16 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// order is what the ensemble has shown to clients: one sequence, of which every
-// serving server shows a beginning (total order, agreement, integrity). It only
-// grows, and a new leader must have all of it (nothing acknowledged is lost).
+// order is what the ensemble has shown to clients: one sequence, of which every serving server
+// shows a beginning (total order, agreement, integrity). It only grows, and a new leader must
+// have all of it (nothing acknowledged is lost).
 type order struct {
 	records []zab.Record
-	epochs  map[uint32]quorum.ID // who was established in it
+	epochs  map[uint32]quorum.ID // who was established in each epoch
 }
 
-// before counts what was shown of older epochs. A leader begins with all of that
-// (primary integrity). It may be deposed already, and not know.
+// before counts the transactions of older epochs that were shown. A leader begins with all of
+// them (primary integrity). It may be deposed already without knowing it.
 func (o *order) before(epoch uint32) int {
 	n := len(o.records)
 	for n > 0 && o.records[n-1].Zxid.Epoch() >= epoch {
@@ -32,7 +32,7 @@ func (w *World) check(holds bool, format string, args ...any) {
 	}
 }
 
-// served is a server that begins to show its tree.
+// served is called when a server begins to show its tree.
 func (w *World) served(s *server, epoch uint32) {
 	w.tally.Serves++
 	if s.peer.State() == zab.Leading {
@@ -52,14 +52,15 @@ func (w *World) served(s *server, epoch uint32) {
 	}
 }
 
-// delivered is one more transaction in a tree; only a serving server shows it.
+// delivered is called after each transaction that was added to a tree. Only a serving server
+// shows it.
 func (w *World) delivered(s *server) {
 	if s.serving {
 		w.shown(s, len(s.tree)-1)
 	}
 }
 
-// shown compares the transaction at a place of a tree with the order.
+// shown compares the transaction at one index of a tree with the order.
 func (w *World) shown(s *server, at int) {
 	r := s.tree[at]
 	s.shown = max(s.shown, at+1)
@@ -79,8 +80,8 @@ func (w *World) shown(s *server, at int) {
 	w.tally.Committed++
 }
 
-// checkSend looks at what must be on disk before a message leaves. With a
-// mutant it does not look: the mutant must be found by what it does to clients.
+// checkSend checks what must be on disk before a message is sent. With a mutant it checks
+// nothing: the mutant must be found by its effect on clients.
 func (w *World) checkSend(s *server, m *zab.Message) {
 	d := &s.disk
 	epoch := m.Zxid.Epoch()
@@ -95,8 +96,8 @@ func (w *World) checkSend(s *server, m *zab.Message) {
 	}
 }
 
-// askSync has a client of a server ask for a sync: what was shown anywhere
-// before must be seen after it.
+// askSync makes a client of a server ask for a sync. After the answer, the server must show
+// everything that any server had shown before the request.
 func (s *server) askSync() {
 	if !s.serving {
 		return
@@ -113,7 +114,7 @@ func (s *server) askSync() {
 	s.push(zab.Event{Kind: zab.EventForward, Request: &zab.Request{Op: zk.OpSync}})
 }
 
-// synced is the answer to the oldest sync.
+// synced is called with the answer to the oldest sync.
 func (w *World) synced(s *server) {
 	if len(s.syncs) == 0 {
 		w.fail("server %d answers a sync that nobody asked for", s.id)

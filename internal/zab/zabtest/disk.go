@@ -8,20 +8,20 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// disk is what a server keeps. What is in pending is lost by a crash, except
-// for a prefix of it: a disk may have done more than it has told.
+// disk is the disk of a server. A crash loses what is in pending, except for a prefix: a disk
+// may have done more than it has reported.
 type disk struct {
 	accepted, current uint32
 	snap              []zab.Record // the tree as last saved
-	base              zk.Zxid      // of that
+	base              zk.Zxid      // the zxid of snap
 	log               []zab.Record
-	written           int // of the log: the rest is not synced
+	written           int // records of the log that are synced
 	pending           []operation
-	cut               []zab.Record // of a mutant: what comes back
+	cut               []zab.Record // for a mutant: the records that come back
 	busy, held        bool
 }
 
-// operation is an effect on its way to the disk, with the tree for a snapshot.
+// operation is an effect on its way to the disk; for a snapshot, with the tree.
 type operation struct {
 	zab.Effect
 	tree []zab.Record
@@ -35,7 +35,7 @@ func (d *disk) last() zk.Zxid {
 	return d.base
 }
 
-// durable is the newest zxid that a crash does not take.
+// durable is the newest zxid that survives a crash.
 func (d *disk) durable() zk.Zxid {
 	if d.written > 0 {
 		return d.log[d.written-1].Zxid
@@ -43,7 +43,7 @@ func (d *disk) durable() zk.Zxid {
 	return d.base
 }
 
-// state is what recovery makes of the disk.
+// state is the tree that recovery builds from the disk.
 func (d *disk) state() []zab.Record {
 	all := append([]zab.Record(nil), d.snap...)
 	for _, r := range d.log {
@@ -93,8 +93,8 @@ func (d *disk) truncate(s *server, zxid zk.Zxid) bool {
 	return false
 }
 
-// crash does a part of what is pending and loses the rest. Without luck nothing
-// that was not synced survives.
+// crash carries out a part of what is pending and loses the rest. With Calm nothing survives
+// that was not synced.
 func (d *disk) crash(s *server) {
 	if n := len(d.pending); n > 0 && !s.w.opts.Calm {
 		for i := range d.pending[:s.w.chance.below(n+1)] {
@@ -111,8 +111,8 @@ func (d *disk) crash(s *server) {
 	d.bringBack()
 }
 
-// bringBack is a mutant's: what was truncated stands in the log again, before what
-// was logged since.
+// bringBack belongs to a mutant: the truncated records are in the log again, before those that
+// were logged since.
 func (d *disk) bringBack() {
 	if len(d.cut) == 0 || d.base >= d.cut[0].Zxid {
 		return
@@ -131,7 +131,7 @@ func (s *server) put(op operation) {
 	}
 }
 
-// turnDisk has the disk do the next operations up to one with a ticket.
+// turnDisk makes the disk do the next operations, up to one with a ticket.
 func (s *server) turnDisk() {
 	d := &s.disk
 	if d.busy || d.held || !d.hasTicket() {

@@ -5,11 +5,11 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// The election here is an oracle. Zab must be safe whatever it says, so it may
-// choose anybody while the run is wild; in the end it has to be right, or
-// nothing would ever be live.
+// The election here is an oracle. Zab must be safe whatever it says, so it may choose anybody
+// while the run is wild. In the end it has to be right, because otherwise the ensemble would
+// never become live.
 
-// seekLeader has a looking server ask again and again who leads.
+// seekLeader makes a looking server ask again and again who leads.
 func (s *server) seekLeader(life int) {
 	s.w.after(s.w.delay(150), func() {
 		if s.life != life || !s.up {
@@ -22,8 +22,8 @@ func (s *server) seekLeader(life int) {
 	})
 }
 
-// elect finds a leader for a looking server: one that leads, or the best of
-// those that look, if they are a quorum.
+// elect finds a leader for a looking server: one that leads already, or the best of the looking
+// servers if they are a quorum.
 func (w *World) elect(s *server) {
 	var looking quorum.IDs
 	best := s
@@ -69,7 +69,7 @@ func (w *World) participants() []quorum.ID {
 	return ids
 }
 
-// outranks reports whether a vote for s is better: by epoch, zxid, id.
+// outranks reports whether a vote for s is better, by epoch, zxid and id.
 func (s *server) outranks(t *server) bool {
 	_, a := s.peer.Epochs()
 	_, b := t.peer.Epochs()

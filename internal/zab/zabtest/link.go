@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// frame is what travels on a link: a message, a snapshot, or the end.
+// frame is what travels on a link: a message, a snapshot, or the end of the link.
 type frame struct {
 	message  *zab.Message
 	snapshot []zab.Record
@@ -15,8 +15,8 @@ type frame struct {
 	end      bool
 }
 
-// pipe is one direction of a connection: what is sent arrives late, in order,
-// or, if the connection breaks, not at all.
+// pipe is one direction of a connection. What is sent arrives late and in order or, if the
+// connection breaks, not at all.
 type pipe struct {
 	from, to         *server
 	fromLink, toLink zab.LinkID
@@ -26,8 +26,8 @@ type pipe struct {
 	back             *pipe
 }
 
-// connect makes a connection from a learner to a leader, or to an observer master, or tells
-// that it cannot be made.
+// connect makes a connection from a learner to a leader or an observer master, or reports that
+// it cannot be made.
 func (w *World) connect(s *server, target quorum.ID, master bool) {
 	life := s.life
 	w.after(w.delay(20), func() {
@@ -65,8 +65,8 @@ func (p *pipe) send(f frame) {
 	p.move()
 }
 
-// move has the next frame arrive, unless the direction is cut: then everything
-// waits, as TCP would make it.
+// move makes the next frame arrive, unless the direction is cut: then everything waits, as with
+// TCP.
 func (p *pipe) move() {
 	w := p.from.w
 	if p.moving || p.broken || len(p.frames) == 0 || w.blocked[[2]quorum.ID{p.from.id, p.to.id}] {
@@ -89,7 +89,7 @@ func (p *pipe) move() {
 	})
 }
 
-// arrive hands a frame to the server at the other end, if it still lives.
+// arrive passes a frame to the server at the other end, if it is still alive.
 func (p *pipe) arrive(f frame) {
 	t := p.to
 	if t.life != p.toLife || t.pipes[p.toLink] == nil {
@@ -101,7 +101,7 @@ func (p *pipe) arrive(f frame) {
 		t.push(zab.Event{Kind: zab.EventLinkDown, Link: p.toLink})
 	case f.isTree:
 		if p.from.life == p.fromLife && p.from.pipes[p.fromLink] != nil {
-			// Fuzzy: what was delivered while the tree was on its way is in it.
+			// Fuzzy: includes what was delivered while the tree was on its way.
 			f.snapshot = slices.Clone(p.from.tree)
 		}
 		t.takeTree(p.toLink, f.snapshot)
@@ -113,8 +113,8 @@ func (p *pipe) arrive(f frame) {
 	}
 }
 
-// close ends a connection after what was sent. The other end learns of it when
-// all that has arrived.
+// close ends a connection after what was sent. The other end learns of it after everything else
+// has arrived.
 func (s *server) close(id zab.LinkID) {
 	p := s.pipes[id]
 	if p == nil {
@@ -125,8 +125,8 @@ func (s *server) close(id zab.LinkID) {
 	p.back.broken = true
 }
 
-// reset breaks a connection at once: frames on the way are lost. A side that
-// cannot be reached receives nothing.
+// reset breaks a connection at once: frames on the way are lost. A side that cannot be reached
+// is not told.
 func (p *pipe) reset() {
 	for _, q := range []*pipe{p, p.back} {
 		q.frames, q.broken = nil, true
@@ -137,13 +137,13 @@ func (p *pipe) reset() {
 	}
 }
 
-// Cut stops what goes from one server to another; it waits until Heal.
+// Cut stops what one server sends to another; it waits until Heal.
 func (w *World) Cut(from, to quorum.ID) {
 	w.blocked[[2]quorum.ID{from, to}] = true
 	w.note("cut %d -> %d", from, to)
 }
 
-// Heal lets everything go on.
+// Heal ends all cuts.
 func (w *World) Heal() {
 	w.note("heal")
 	clear(w.blocked)

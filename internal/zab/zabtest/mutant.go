@@ -5,8 +5,8 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// Mutant is a known bug, put back around the peers: at the disk, on the links,
-// in what counts as a quorum.
+// Mutant is a known bug that is put back around the peers: at the disk, on the links, or in
+// what counts as a quorum.
 type Mutant uint8
 
 // The mutants.
@@ -26,7 +26,7 @@ const (
 	mutants
 )
 
-// Mutants are all of them.
+// Mutants returns all of them.
 func Mutants() []Mutant {
 	var all []Mutant
 	for m := None + 1; m < mutants; m++ {
@@ -43,7 +43,7 @@ func (m Mutant) String() string {
 	}[m]
 }
 
-// What says what it does.
+// What says what the mutant does.
 func (m Mutant) What() string {
 	return [...]string{
 		"none", "completions come before the log is durable", "the current epoch is durable before the history",
@@ -55,7 +55,7 @@ func (m Mutant) What() string {
 
 func (m Mutant) keepsTree() bool { return m == TreeKept }
 
-// put is the disk of a mutant.
+// put is the disk of a server with the mutant.
 func (m Mutant) put(s *server, op operation) {
 	switch {
 	case m == AckBeforeSync && op.Kind == zab.EffectSync:
@@ -70,7 +70,7 @@ func (m Mutant) put(s *server, op operation) {
 	s.put(op)
 }
 
-// message is what a mutant makes of a message on its way.
+// message returns a message as the mutant changes it on its way.
 func (m Mutant) message(msg zab.Message) zab.Message {
 	switch {
 	case m == AheadNotRefused && msg.Kind == zab.KindAckEpoch && msg.Epoch != zab.NoEpoch:
@@ -81,7 +81,7 @@ func (m Mutant) message(msg zab.Message) zab.Message {
 	return msg
 }
 
-// relays has a proposal that arrives at an observer master go on to its observers.
+// relays makes an observer master pass on a proposal to its observers as soon as it arrives.
 func (m Mutant) relays(s *server, msg *zab.Message) {
 	if m != MasterUncommitted || msg.Kind != zab.KindProposal || s.peer.State() != zab.Following {
 		return
@@ -93,12 +93,13 @@ func (m Mutant) relays(s *server, msg *zab.Message) {
 	}
 }
 
-// withholds reports whether a server sends no message of a kind, for it was sent already.
+// withholds reports whether a server does not send a message of a kind, because it was sent
+// already.
 func (m Mutant) withholds(s *server, kind zab.Kind) bool {
 	return m == MasterUncommitted && kind == zab.KindInform && s.peer.State() == zab.Following
 }
 
-// quorum is what a mutant takes for enough.
+// quorum returns the servers that a mutant accepts as a quorum.
 func (m Mutant) quorum(set quorum.Majority, w *World) quorum.Set {
 	switch m {
 	case CommitAlone:

@@ -61,11 +61,11 @@ func isComment(block string) bool {
 // player carries out the commands of a story.
 type player struct {
 	w    *World
-	rest int64 // ms to run at the end of the block, -1 for all that happens
+	rest int64 // ms to run at the end of the block, -1 for everything that happens
 	show bool
 }
 
-// outcome lets things happen and returns what the block has written.
+// outcome runs the ensemble and returns what the block has written.
 func (p *player) outcome() string {
 	w := p.w
 	if p.rest < 0 {
@@ -120,7 +120,7 @@ func (p *player) command(fields []string) error {
 	return nil
 }
 
-// toServer is a command for one server.
+// toServer carries out a command for one server.
 func (p *player) toServer(fields []string, numbers []int) error {
 	if len(numbers) == 0 || numbers[0] < 1 || numbers[0] > len(p.w.servers) {
 		return fmt.Errorf("which server?")
@@ -187,7 +187,7 @@ func (p *player) peers(fields []string) error {
 	return nil
 }
 
-// elect tells an election's result.
+// elect announces the result of an election.
 func (p *player) elect(s *server, ids []int) {
 	for _, t := range p.w.servers {
 		wanted := len(ids) == 0 || t == s
@@ -235,7 +235,7 @@ func (p *player) fill(s *server, fields []string) error {
 	return nil
 }
 
-// line is a server for people to read.
+// line describes a server for people.
 func (s *server) line() string {
 	if !s.up {
 		return fmt.Sprintf("%d: down, log %s", s.id, spans(s.disk.state()))

@@ -1,14 +1,14 @@
-// Package zabtest runs an ensemble of zab peers in one thread: servers with
-// disks that lose what was not synced, FIFO links that delay, stall and break,
-// an election that may be wrong, and time that only this package moves. All
-// chance comes from one seed, so that a run can be repeated exactly.
+// Package zabtest runs an ensemble of zab peers in one thread: servers with disks that lose
+// what was not synced, FIFO links that delay, stall and break, an election that may be wrong,
+// and time that only this package advances. All chance comes from one seed, so that a run can
+// be repeated exactly.
 //
-// While it runs, check.go compares what every serving server shows with one
-// order of transactions for the whole ensemble; the first difference ends the
-// run with an error. Mutants (mutant.go) put known bugs around the peers: a
-// harness that does not find them proves nothing.
+// While it runs, check.go compares what every serving server shows with one order of
+// transactions for the whole ensemble. The first difference ends the run with an error. Mutants
+// (mutant.go) put known bugs around the peers: a harness that does not find them proves
+// nothing.
 //
-// It does not model what transactions mean, bytes, or clocks that drift.
+// It does not model the content of transactions, bytes, or clocks that drift.
 package zabtest
 
 import (
@@ -45,7 +45,7 @@ const (
 	syncMs = 600
 )
 
-// World is an ensemble and all that is around it.
+// World is an ensemble and everything around it.
 type World struct {
 	opts    Options
 	chance  chance
@@ -55,7 +55,7 @@ type World struct {
 	servers []*server
 	links   uint64
 	blocked map[[2]quorum.ID]bool // from, to
-	proxies uint64                // payloads made
+	proxies uint64                // number of payloads made
 	order   order
 	wrong   bool // the election may choose anybody
 	err     error
@@ -66,14 +66,14 @@ type World struct {
 	tally Tally
 }
 
-// Tally counts what a run has done, so that a test can see that it tests.
+// Tally counts what a run has done, by which a test can check that the run tested something.
 type Tally struct {
 	Committed, Elections, Crashes, Serves, Syncs int
 	Diff, Trunc, Snap, LogReads, Reloads         int
-	Revalidated, Behind                          int // answers that came; observers that were served by a master
+	Revalidated, Behind                          int // answers that arrived; observers that a master served
 }
 
-// New returns an ensemble of empty servers that all look.
+// New returns an ensemble of empty servers, all of them looking.
 func New(opts Options) *World {
 	w := &World{opts: opts, chance: chance(opts.Seed*2 + 1), blocked: map[[2]quorum.ID]bool{}, hash: 14695981039346656037}
 	w.order.epochs = map[uint32]quorum.ID{}
@@ -97,17 +97,17 @@ func (w *World) config() zab.Config {
 
 func (w *World) server(id quorum.ID) *server { return w.servers[id-1] }
 
-// Err is the first thing that was wrong, or nil.
+// Err is the first fault that was found, or nil.
 func (w *World) Err() error { return w.err }
 
 // Tally returns what the run has done.
 func (w *World) Tally() Tally { return w.tally }
 
-// Trace returns the lines of the run, if they are kept, and a number that two
-// equal runs share.
+// Trace returns the lines of the run, if they are kept, and a hash that is the same for two
+// equal runs.
 func (w *World) Trace() (string, uint64) { return w.trace.String(), w.hash }
 
-// fail notes the first thing that is wrong.
+// fail notes the first fault.
 func (w *World) fail(format string, args ...any) {
 	if w.err == nil {
 		w.err = fmt.Errorf("at %d ms: "+format, append([]any{w.nowMs}, args...)...)
@@ -138,14 +138,14 @@ func (w *World) delay(most int) int64 {
 	return 1 + int64(w.chance.below(most))
 }
 
-// after has something happen later. Things at one time happen in the order in
-// which they were planned.
+// after makes something happen later. Things at the same time happen in the order in which they
+// were planned.
 func (w *World) after(ms int64, what func()) {
 	w.seq++
 	heap.Push(&w.todo, item{w.nowMs + ms, w.seq, what})
 }
 
-// Run lets everything happen up to a time. It stops early if something is wrong.
+// Run lets everything happen up to a time. It stops early at a fault.
 func (w *World) Run(untilMs int64) {
 	for len(w.todo) > 0 && w.todo[0].atMs <= untilMs && w.err == nil {
 		next := heap.Pop(&w.todo).(item)
@@ -155,8 +155,8 @@ func (w *World) Run(untilMs int64) {
 	w.nowMs = max(w.nowMs, untilMs)
 }
 
-// guarded turns a broken invariant into the run's error: a peer that stops
-// itself has found what is wrong.
+// guarded turns a broken invariant into the run's error: a peer that stops itself has found a
+// fault.
 func (w *World) guarded(what func()) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -192,7 +192,7 @@ func (a *agenda) Pop() any {
 	return last
 }
 
-// chance is a small generator (splitmix64): the same numbers on every system.
+// chance is a small generator (splitmix64) with the same numbers on every system.
 type chance uint64
 
 func (c *chance) next() uint64 {

@@ -13,14 +13,15 @@ import (
 	"strings"
 )
 
-// A benchmark is some of a package, with a number of iterations that makes the same
-// counts each time.
+// A benchmark is a set of benchmarks of one package, with a number of iterations that
+// yields the same counts each time.
 type benchmark struct {
 	folder, names, iterations string
 }
 
-// hot are the benchmarks on a request's way, and those of what takes memory. A link fills buffers first, as large
-// as its ends happen to be apart: the more messages, the less these count.
+// hot are the benchmarks of the processing of requests, and the ones for memory. A link
+// first fills buffers, whose size depends on timing: with more messages, the buffers matter
+// less.
 var hot = []benchmark{
 	{"internal/wire", ".", "1000x"},
 	{"internal/txn", ".", "1000x"},
@@ -39,10 +40,10 @@ var hot = []benchmark{
 	{"client", "Pipelined", "20000x"},
 }
 
-// runs is how often each is run.
+// runs is how often each benchmark is run.
 const runs = "3"
 
-// folders are those of hot, once each.
+// folders returns the directories of hot, each once.
 func folders() []string {
 	var all []string
 	for _, b := range hot {
@@ -53,7 +54,7 @@ func folders() []string {
 	return all
 }
 
-// benchmarks compares what the benchmarks count.
+// benchmarks compares the counts of the benchmarks.
 func (c *comparison) benchmarks(ctx context.Context) error {
 	for _, v := range c.versions() {
 		for _, folder := range folders() {
@@ -87,25 +88,25 @@ func (v *version) buildTest(ctx context.Context, folder string) error {
 	if tests, err := filepath.Glob(filepath.Join(v.dir, folder, "*_test.go")); err != nil || len(tests) == 0 {
 		return err
 	}
-	// Without paths of this machine the two versions share what is built, and are alike
-	// where nothing has changed.
+	// With -trimpath, packages that have not changed are compiled to identical results,
+	// which both versions share.
 	_, err := output(ctx, v.dir, "go", "test", "-trimpath", "-c", "-o", v.test(folder), "./"+folder)
 	return err
 }
 
-// test is the test program of a package.
+// test returns the path of a package's test program.
 func (v *version) test(folder string) string {
 	return filepath.Join(v.built, strings.ReplaceAll(folder, "/", "-")+".test")
 }
 
-// alike reports whether two programs are the same.
+// alike reports whether two programs are identical.
 func alike(a, b string) bool {
 	one, err1 := os.ReadFile(a)
 	other, err2 := os.ReadFile(b)
 	return err1 == nil && err2 == nil && bytes.Equal(one, other)
 }
 
-// run counts what benchmarks of a package do.
+// run runs benchmarks of a package and records their counts.
 func (v *version) run(ctx context.Context, b benchmark) error {
 	program := v.test(b.folder)
 	if _, err := os.Stat(program); err != nil {
@@ -122,8 +123,8 @@ func (v *version) run(ctx context.Context, b benchmark) error {
 	return nil
 }
 
-// parse returns the counts of a benchmark's output by their names: the least where there
-// are several.
+// parse returns the counts in a benchmark's output by name; if there are several, the
+// least.
 //
 //	BenchmarkSetData/100-90-2   50000   512.0 ns/op   0 B/op   0 allocs/op
 func parse(text string) counts {

@@ -13,16 +13,16 @@ import (
 	"text/tabwriter"
 )
 
-// Options say what to compare.
+// Options select what to compare.
 type Options struct {
 	Root     string // of the tree
-	Base     string // a commit; empty is the last one, or the one before it if nothing has changed since
-	All      bool   // measure also what both versions build alike, which shows how exact the counts are
-	NoServer bool   // the benchmarks alone
+	Base     string // a commit; empty means the last one, or the one before it if nothing has changed since
+	All      bool   // also run identical programs, which shows how exact the counts are
+	NoServer bool   // only the benchmarks
 	Progress func(what string)
 }
 
-// counts are by name; of several the least is kept.
+// counts are by name; of several values the least is kept.
 type counts map[string]float64
 
 func (c counts) note(name string, value float64) {
@@ -31,10 +31,10 @@ func (c counts) note(name string, value float64) {
 	}
 }
 
-// A version is one of the two.
+// A version is one of the two versions.
 type version struct {
-	dir    string // the tree
-	built  string // where its programs are
+	dir    string // its work tree
+	built  string // directory of its programs
 	counts counts
 }
 
@@ -43,10 +43,11 @@ type comparison struct {
 	all        bool
 	progress   func(string)
 	unchanged  []string
-	failed     []string // what could not be measured of the base
+	failed     []string // what could not be measured for the base
 }
 
-// try measures something of a version. What the base cannot is noted: it is as it is.
+// try measures something of a version. Errors of the base are only noted, because the base
+// cannot be changed.
 func (c *comparison) try(ctx context.Context, v *version, f func() error) error {
 	err := f()
 	if err != nil && v == &c.base && ctx.Err() == nil {
@@ -58,7 +59,7 @@ func (c *comparison) try(ctx context.Context, v *version, f func() error) error 
 
 func (c *comparison) versions() []*version { return []*version{&c.base, &c.head} }
 
-// Run compares, and returns the table and how many counts have grown.
+// Run compares, and returns a report with the table.
 func Run(ctx context.Context, o Options) (r *Report, err error) {
 	if o.Base == "" {
 		if o.Base, err = base(ctx, o.Root); err != nil {
@@ -97,15 +98,15 @@ func Run(ctx context.Context, o Options) (r *Report, err error) {
 	return r, err
 }
 
-// A Report is the outcome.
+// A Report is the result of a comparison.
 type Report struct {
 	Base      string   `json:"base"`
 	Counts    []Count  `json:"counts"`
-	Unchanged []string `json:"unchanged"` // packages of which both versions build the same
-	Failed    []string `json:"failed"`    // what the base does not build or run, and why
+	Unchanged []string `json:"unchanged"` // packages that are identical in both versions
+	Failed    []string `json:"failed"`    // what the base does not build or run, with the reason
 }
 
-// A Count is one of both versions; nil where a version does not have it.
+// A Count is a count of both versions; nil where a version does not have it.
 type Count struct {
 	Name    string   `json:"name"`
 	Base    *float64 `json:"base"`
@@ -113,7 +114,7 @@ type Count struct {
 	Verdict string   `json:"verdict"`
 }
 
-// The verdicts; a count that is as it was has none.
+// The verdicts; an unchanged count has none.
 const (
 	grown  = "GROWN"
 	less   = "less"
@@ -140,20 +141,20 @@ func newReport(base string, c *comparison) *Report {
 	return r
 }
 
-// growth is what a count may grow by: more is a regression, or has to be worth it.
+// growth is how much a count may grow: more is a regression, or must be justified.
 const growth = 0.05
 
-// grain is how many bytes an operation may differ by in any case: what grows now and
-// then is spread over the operations.
+// grain is how many bytes per operation are always tolerated: occasional growth of a buffer
+// is spread over the operations.
 const grain = 8
 
-// serverGrain is the same of calls of the server: it looks around now and then, whatever it
-// is asked.
+// serverGrain is the same for system calls of the server, which does some periodic work
+// regardless of load.
 const serverGrain = 0.005
 
-// judged reports whether a count rests on the program alone. A read that finds nothing is
-// one, too: whether there is one before each wait rests on when the next request comes,
-// but where the server waits for its disk meanwhile.
+// judged reports whether a count depends only on the program. A read that returns nothing
+// counts as a read, too, and whether one happens before each wait depends on when the next
+// request arrives, except where the server waits for its disk meanwhile.
 func judged(name string) bool {
 	return !strings.HasSuffix(name, waits) && !(strings.HasPrefix(name, ofServer+"get") && strings.HasSuffix(name, reads))
 }
@@ -183,7 +184,7 @@ func (c *Count) judge() string {
 	return ""
 }
 
-// Grown are the names of the counts that have.
+// Grown returns the names of the counts that have grown.
 func (r *Report) Grown() []string {
 	var names []string
 	for _, c := range r.Counts {
@@ -194,7 +195,7 @@ func (r *Report) Grown() []string {
 	return names
 }
 
-// Text is the table.
+// Text returns the table.
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "counts, beside those of %s\n\n", r.Base)

@@ -31,7 +31,7 @@ PASS
 func TestWhatHasGrownIsNamed(t *testing.T) {
 	for _, c := range []struct {
 		name       string
-		base, head float64 // negative: the version does not have it
+		base, head float64 // negative: this version does not have it
 		want       string
 	}{
 		{"wire Decode allocs/op", 0, 1, grown},
@@ -70,7 +70,7 @@ func TestWhatHasGrownIsNamed(t *testing.T) {
 	}
 }
 
-// repository makes one with a commit for each text of a file, of a module of its own.
+// repository creates a repository with a module, and one commit for each text of a file.
 func repository(t *testing.T, texts ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -124,8 +124,8 @@ func runIn(t *testing.T, root string) *Report {
 	return r
 }
 
-// TestAnAllocationIsFound changes a package of a request's way: in a commit, or after the
-// last one.
+// TestAnAllocationIsFound changes a package that processes requests: in a commit, or in the
+// work tree.
 func TestAnAllocationIsFound(t *testing.T) {
 	name := "internal/wire Decode allocs/op"
 	root := repository(t, frugal, lavish)
@@ -165,7 +165,7 @@ func TestTheFirstCommitHasNoBase(t *testing.T) {
 	}
 }
 
-// TestTheTreeIsRemovedAfterAnInterrupt: git would refuse to make it again.
+// TestTheTreeIsRemovedAfterAnInterrupt: otherwise git would refuse to create it again.
 func TestTheTreeIsRemovedAfterAnInterrupt(t *testing.T) {
 	root := repository(t, frugal)
 	ctx, interrupt := context.WithCancel(t.Context())

@@ -1,21 +1,21 @@
 //go:build linux
 
-// Package check compares counts of two versions of this tree: the tree as it is,
-// and a commit, the base.
+// Package check compares counts of two versions of this tree: the tree as it is, and a
+// commit, the base.
 //
-// Times differ from run to run and from machine to machine; how often a request
-// allocates, reads, writes and syncs, and what a znode takes, do not. In go a
-// commit and the tree, out comes a table of counts of both, taken one after the other
-// in the same run, and which of them have grown:
+// Times differ from run to run and from machine to machine. How often a request allocates,
+// reads, writes and syncs, and how much memory a znode takes, do not. The package measures
+// the counts of both versions in the same run, one after the other, and prints a table of
+// them, and which counts have grown:
 //
-//   - allocations and bytes for each operation, and bytes for each znode, session,
-//     watch and connection, by the benchmarks on a request's way: a few iterations,
+//   - allocations and bytes per operation, and bytes per znode, session,
+//     watch and connection, by the benchmarks of the processing of requests: a few iterations,
 //     of which the times are ignored;
-//   - reads, writes and syncs of a real server for each operation, and its waits,
-//     which are shown and not judged: how often threads sleep rests on what else the
-//     machine does.
+//   - reads, writes and syncs of a real server per operation, and its waits,
+//     which are shown and not judged: how often threads sleep depends on other activity of the
+//     machine.
 //
-// Of several runs the least counts: what disturbs a count adds to it. Of a test
-// program that is built alike from both trees nothing is run: its counts cannot
-// differ. What only one of the trees has is shown and not judged.
+// Of several runs the least count is used, because disturbances only add to it. A test
+// program that is identical in both versions is not run: its counts cannot differ. Counts
+// that only one of the versions has are shown and not judged.
 package check

@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// A load is operations of one connection, so that what shares a batch does not rest on
-// how several take turns.
+// A load is a sequence of operations on one connection, so the contents of batches do not
+// depend on how several connections take turns.
 type load struct {
 	name       string
 	workload   loadgen.Workload
@@ -32,7 +32,7 @@ var serverLoads = []load{
 // rounds is how often each version's server is started.
 const rounds = 3
 
-// The counts of a server's load, as parts of their names.
+// The counts for a server's load, as parts of their names.
 const (
 	ofServer = "server "
 	reads    = "reads/op"
@@ -41,11 +41,12 @@ const (
 	waits    = "waits/op"
 )
 
-// server compares what a real server asks of the kernel.
+// server compares the system calls of a real server.
 func (c *comparison) server(ctx context.Context) error {
 	for _, v := range c.versions() {
 		if err := c.try(ctx, v, func() error {
-			// What is counted rests on no profile, and without one most was compiled for the benchmarks.
+			// The counts do not depend on a profile, and without one most packages were
+			// compiled for the benchmarks already.
 			_, err := output(ctx, v.dir, "go", "build", "-trimpath", "-pgo=off", "-buildvcs=false", "-o", v.server(), "./cmd/conclave")
 			return err
 		}); err != nil {
@@ -72,7 +73,7 @@ func (c *comparison) server(ctx context.Context) error {
 
 func (v *version) server() string { return filepath.Join(v.built, "conclave") }
 
-// serve counts what a server does for the loads. No snapshot falls into them.
+// serve counts what a server does for the loads. No snapshot is written meanwhile.
 func (v *version) serve(ctx context.Context) (err error) {
 	s, err := servers.Start(ctx, servers.ConclaveAt(v.server()), servers.Options{Config: []string{"snapCount=10000000"}})
 	if err != nil {
@@ -104,7 +105,7 @@ func (v *version) serve(ctx context.Context) (err error) {
 	return nil
 }
 
-// look reads what a server counts so far.
+// look reads a server's counters.
 func look(s *servers.Server) (map[string]float64, error) {
 	metrics, err := servers.Metrics(s.Addr)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// ErrNoBase says that there is no commit to compare with: the tree is its first one, or
-// a clone without a history.
+// ErrNoBase is returned if there is no commit to compare with: this is the first commit, or
+// a clone without history.
 var ErrNoBase = errors.New("check: there is no commit before this one")
 
-// base is what the tree is compared with if nobody says it: the last commit, or the one
-// before it if nothing has changed since.
+// base returns the default commit to compare with: the last one, or the one before it if
+// nothing has changed since.
 func base(ctx context.Context, root string) (string, error) {
 	changed, err := git(ctx, root, "status", "--porcelain")
 	if err != nil {
@@ -43,7 +43,7 @@ func withTree(ctx context.Context, root, commit string, f func(dir string) error
 	if _, err := git(ctx, root, "worktree", "add", "--quiet", "--detach", dir, commit); err != nil {
 		return err
 	}
-	// Also after an interrupt: git remembers the tree otherwise.
+	// This also runs after an interrupt, because otherwise git remembers the work tree.
 	defer func() { _, _ = git(context.WithoutCancel(ctx), root, "worktree", "remove", "--force", dir) }()
 	return f(dir)
 }

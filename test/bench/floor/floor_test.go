@@ -20,14 +20,14 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// testTime is that of znodes which a test has made.
+// testTime is the time of znodes created by tests.
 var testTime = time.UnixMilli(1)
 
-// A disk is the log of a server whose syncs a test can hold.
+// A disk is the log of a server whose syncs a test can block.
 type disk struct {
 	*Log
 	begun, ended atomic.Int64
-	held         chan struct{} // closed when syncs may end
+	held         chan struct{} // closed when syncs may complete
 	once         sync.Once
 }
 
@@ -54,7 +54,7 @@ func (d *disk) free() *disk {
 	return d
 }
 
-// listen has a server take clients from a port of its own until the test ends.
+// listen lets a server accept clients on a port of its own until the test ends.
 func listen(t *testing.T, s *Server) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,7 +82,7 @@ func dial(t *testing.T, addr string) *client.Client {
 	return c
 }
 
-// A reply is there when done is closed.
+// A reply is set when done is closed.
 type reply struct {
 	done   chan struct{}
 	result zk.Result
@@ -159,8 +159,8 @@ func TestAClientReadsWhatItWrote(t *testing.T) {
 	}
 }
 
-// TestRequestsOfAClientAreCarriedOutInOrder sends many in one write, so that they share
-// a sync, and another that begins in one and ends in the next.
+// TestRequestsOfAClientAreCarriedOutInOrder sends many requests in one write, so they share
+// a sync, and another request that begins in one write and ends in the next.
 func TestRequestsOfAClientAreCarriedOutInOrder(t *testing.T) {
 	addr := listen(t, NewServer(newDisk(t).free().Log))
 	do(t, dial(t, addr), create("/a", "0"))
@@ -222,8 +222,8 @@ func next(t *testing.T, conn net.Conn) []byte {
 	return frame
 }
 
-// answered reports whether a request was answered before others of another client were,
-// which takes as long as an early answer would.
+// answered reports whether a request was answered before requests of another client, which
+// takes as long as an early answer would.
 func answered(t *testing.T, other *client.Client, f *reply) bool {
 	t.Helper()
 	for range 100 {
@@ -344,7 +344,7 @@ func follow(t *testing.T, d *disk) net.Conn {
 	t.Cleanup(func() {
 		leader.Close()
 		conn.Close()
-		d.free() // a test that fails has held it
+		d.free() // a failed test may have blocked it
 		<-ended
 	})
 	return leader

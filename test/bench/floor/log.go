@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// A record is what is written and synced at once: length 4 | checksum 4 | requests.
+// A record is the unit of writing and syncing: length 4 | checksum 4 | requests.
 const recordHeaderBytes = 8
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -23,8 +23,8 @@ func endRecord(record []byte) {
 	binary.BigEndian.PutUint32(record[4:], crc32.Checksum(requests, castagnoli))
 }
 
-// A Log is one file whose space was taken before, so that a sync need not wait
-// for the file system to find some.
+// A Log is one file whose space was allocated before, so a sync need not wait for the file
+// system to allocate.
 type Log struct {
 	file *os.File
 	end  int64
@@ -32,7 +32,7 @@ type Log struct {
 	sync func() error // replaced by tests
 }
 
-// NewLog makes the file of a log.
+// NewLog creates the file of a log.
 func NewLog(name string, size int64) (*Log, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

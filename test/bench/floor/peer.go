@@ -13,8 +13,8 @@ import (
 // ackBytes is the size of an acknowledgement: the number of a record.
 const ackBytes = 8
 
-// Follow is a peer: it writes and syncs each record that the leader sends, and
-// acknowledges it, until the connection ends. Its error is that of the log.
+// Follow runs a peer: until the connection ends, it writes and syncs each record that the
+// leader sends, and acknowledges it. Only an error of the log is returned.
 func Follow(log *Log, leader net.Conn) error {
 	in := bufio.NewReaderSize(leader, bufferBytes)
 	var record []byte
@@ -40,7 +40,7 @@ func Follow(log *Log, leader net.Conn) error {
 	}
 }
 
-// receive passes a peer's acknowledgements on.
+// receive passes on a peer's acknowledgements.
 func receive(peer net.Conn, acks chan<- uint64) error {
 	var b [ackBytes]byte
 	for {

@@ -15,42 +15,42 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// bufferBytes holds what a client may send before it is answered, and so the
-// longest request.
+// bufferBytes is the most that a client may send before it is answered, and so the longest
+// request.
 const bufferBytes = 1 << 20
 
-// A Server serves clients, alone or as the leader of its peers.
+// A Server serves clients, standalone or as the leader of its peers.
 type Server struct {
 	log      *Log
 	peers    []net.Conn
-	acks     chan uint64 // batches that peers have synced
-	batches  uint64      // written so far; of the committer
+	acks     chan uint64 // number of batches that peers have synced
+	batches  uint64      // number of batches written; used by the committer
 	sessions atomic.Int64
-	commits  chan *conn // what has come from clients whose writes are to be synced
+	commits  chan *conn // clients with writes that must be synced
 
 	mu    sync.RWMutex // guards the store: the committer writes, clients read
 	store *store
 }
 
-// A conn is one client and its session. Its goroutine owns it, but between
-// its send on commits and its receive from done.
+// A conn is one client and its session. It belongs to its goroutine, except between its
+// send on commits and its receive from done.
 type conn struct {
 	socket   net.Conn
 	in       []byte
-	from, to int    // what is not carried out yet
+	from, to int    // the bytes that were not processed yet
 	whole    int    // the end of the last whole request
 	out      []byte // replies
 	done     chan struct{}
 }
 
-// NewServer makes a server with a log. It leads those to whom the connections
-// are.
+// NewServer returns a server with a log. It leads the peers at the other ends of the
+// connections.
 func NewServer(log *Log, peers ...net.Conn) *Server {
 	return &Server{log: log, peers: peers, store: newStore(), acks: make(chan uint64, 1<<10), commits: make(chan *conn, 1<<10)}
 }
 
-// Serve takes clients from a listener. It returns when syncing or the listener
-// fails; nothing is answered after that.
+// Serve accepts clients from a listener. It returns when a sync or the listener fails;
+// after that nothing is answered.
 func (s *Server) Serve(listener net.Listener) error {
 	failed := make(chan error, 2+len(s.peers))
 	go func() { failed <- s.commit() }()
@@ -70,7 +70,7 @@ func (s *Server) Serve(listener net.Listener) error {
 	return <-failed
 }
 
-// serve answers one client until its connection ends.
+// serve serves one client until its connection ends.
 func (s *Server) serve(socket net.Conn) {
 	defer socket.Close()
 	c := &conn{socket: socket, in: make([]byte, bufferBytes), done: make(chan struct{}, 1)}
@@ -112,8 +112,8 @@ func (s *Server) handshake(c *conn) error {
 	return err
 }
 
-// read waits for a whole request and takes all that have come. It reports whether
-// there is a write among them.
+// read waits for a complete request and reads everything that has arrived. It reports
+// whether it includes a write.
 func (c *conn) read() (written bool, err error) {
 	c.to = copy(c.in, c.in[c.from:c.to])
 	c.from, c.whole = 0, 0
@@ -134,7 +134,7 @@ func (c *conn) read() (written bool, err error) {
 	return written, nil
 }
 
-// first is the request that bytes begin with, nil if it is not whole.
+// first returns the request at the beginning, nil if it is incomplete.
 func first(b []byte) []byte {
 	if len(b) < prefixBytes {
 		return nil
@@ -146,7 +146,8 @@ func first(b []byte) []byte {
 	return b[:end]
 }
 
-// appendWrites appends the writes among what has come, which is not carried out yet.
+// appendWrites appends the writes among the requests that have arrived and were not
+// processed yet.
 func (c *conn) appendWrites(record []byte) []byte {
 	for at := c.from; at < c.whole; {
 		request := first(c.in[at:])
@@ -158,7 +159,7 @@ func (c *conn) appendWrites(record []byte) []byte {
 	return record
 }
 
-// answer carries out what has come, in order.
+// answer processes the requests that have arrived, in order.
 func (c *conn) answer(store *store, now time.Time) {
 	for c.from < c.whole {
 		request := first(c.in[c.from:])
@@ -167,9 +168,9 @@ func (c *conn) answer(store *store, now time.Time) {
 	}
 }
 
-// commit syncs what clients write: all that has come while the disk was busy
-// shares its next sync (floor-F1). What a client has sent together is carried out
-// together, so that its reads see its writes that were before them and no others.
+// commit syncs the writes of clients: everything that arrived while the disk was busy
+// shares the next sync (floor-F1). The requests that a client has sent together are
+// processed together, so its reads see exactly its writes that came before them.
 func (s *Server) commit() error {
 	var batch []*conn
 	var record []byte
@@ -199,10 +200,10 @@ func (s *Server) commit() error {
 	return io.EOF
 }
 
-// replicate returns when a record is on the disks of a majority: this server's,
-// which is written while the peers write theirs, and as many peers' as it takes. A peer
-// that stalls stalls the leader when the buffer of its socket is full; what
-// others do about that costs nothing as long as it does not happen.
+// replicate returns when a record is on the disks of a majority: on this server's, which
+// writes while the peers write, and on enough peers'. A peer that stalls also stalls the
+// leader once the buffer of its socket is full; what other servers do about that costs
+// nothing as long as it does not happen.
 func (s *Server) replicate(record []byte) error {
 	s.batches++
 	for _, peer := range s.peers {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	znodesMax  = 8 << 20       // memory is taken as they come
-	indexSize  = 2 * znodesMax // half of it stays free, so that a search is short
-	znodeBytes = 184           // of path and data
+	znodesMax  = 8 << 20       // memory is used only as znodes are created
+	indexSize  = 2 * znodesMax // at most half full, so a search is short
+	znodeBytes = 184           // for path and data
 )
 
-// A znode is four lines of a cache: what the collector need not scan.
+// A znode takes four cache lines, which the garbage collector need not scan.
 type znode struct {
-	stat       [statBytes]byte // as it is sent
+	stat       [statBytes]byte // in the form in which it is sent
 	pathLength uint16
 	dataLength uint16
 	bytes      [znodeBytes]byte // path, then data
@@ -28,7 +28,7 @@ type znode struct {
 func (z *znode) path() []byte { return z.bytes[:z.pathLength] }
 func (z *znode) data() []byte { return z.bytes[z.pathLength:][:z.dataLength] }
 
-// set gives a znode its data and the part of its stat that a write changes.
+// set replaces the data of a znode, and the part of its stat that a write changes.
 func (z *znode) set(data []byte, zxid uint64, now time.Time) {
 	z.dataLength = uint16(copy(z.bytes[z.pathLength:], data))
 	binary.BigEndian.PutUint64(z.stat[mzxidAt:], zxid)
@@ -36,18 +36,18 @@ func (z *znode) set(data []byte, zxid uint64, now time.Time) {
 	binary.BigEndian.PutUint32(z.stat[dataLengthAt:], uint32(z.dataLength))
 }
 
-// Where the parts of a stat are.
+// Offsets of the fields of a stat.
 const (
 	czxidAt, mzxidAt, ctimeAt, mtimeAt = 0, 8, 16, 24
 	versionAt, dataLengthAt, pzxidAt   = 32, 52, 60
 	statBytes                          = 68
 )
 
-// A store is what clients see.
+// A store is the state that clients see.
 type store struct {
 	zxid   uint64 // of the last write
 	znodes []znode
-	index  []uint32 // place in znodes plus one, at a hash of the path or behind it
+	index  []uint32 // index in znodes plus one, at the hash of the path or after it
 	seed   maphash.Seed
 }
 
@@ -55,7 +55,7 @@ func newStore() *store {
 	return &store{znodes: make([]znode, 0, znodesMax), index: make([]uint32, indexSize), seed: maphash.MakeSeed()}
 }
 
-// slot is where the index has a path, or would have it.
+// slot returns the index slot where a path is, or would be.
 func (s *store) slot(path []byte) *uint32 {
 	for i := maphash.Bytes(s.seed, path); ; i++ {
 		at := &s.index[i%indexSize]
@@ -73,7 +73,7 @@ func (s *store) find(path []byte) *znode {
 	return nil
 }
 
-// answer carries a request out and appends its reply:
+// answer carries out a request and appends its reply:
 //
 //	length 4 | xid 4 | op 4 | path | ...        path and data: length 4 | bytes
 //	length 4 | xid 4 | zxid 8 | code 4 | body
@@ -122,12 +122,12 @@ func (s *store) answer(out, request []byte, now time.Time) []byte {
 	return out
 }
 
-// create makes a znode; one that is there begins again.
+// create creates a znode; an existing one is reset.
 func (s *store) create(path, data []byte, now time.Time) {
 	at := s.slot(path)
 	if *at == 0 {
 		if len(s.znodes) == znodesMax || len(path)+len(data) > znodeBytes {
-			panic("floor: too many znodes, or one that is too long") // what a measurement must not ask for
+			panic("floor: too many znodes, or one that is too long") // a measurement must not do this
 		}
 		s.znodes = s.znodes[:len(s.znodes)+1]
 		*at = uint32(len(s.znodes))
@@ -149,10 +149,10 @@ const (
 
 func op(request []byte) zk.Op { return zk.Op(int32(binary.BigEndian.Uint32(request[8:]))) }
 
-// writes reports whether a request has to be synced before it is answered.
+// writes reports whether a request must be synced before it is answered.
 func writes(request []byte) bool { return op(request) == zk.OpSetData || op(request) == zk.OpCreate }
 
-// field takes what has its length in front; null is empty.
+// field splits off a field with a length in front; null is returned as empty.
 func field(b []byte) (field, rest []byte) {
 	n := max(0, int(int32(binary.BigEndian.Uint32(b))))
 	return b[4 : 4+n], b[4+n:]

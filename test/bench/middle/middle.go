@@ -1,5 +1,5 @@
-// Package middle finds the median of what was measured several times, which is what all
-// benchmarks print.
+// Package middle computes the median of several measurements, which is what all benchmarks
+// print.
 package middle
 
 import (
@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// Of is the median of values; of an even number the mean of the two in the middle, of none 0.
+// Of returns the median of values: for an even number the mean of the two in the middle,
+// for none 0.
 func Of[T interface {
 	cmp.Ordered
 	~int64 | ~float64

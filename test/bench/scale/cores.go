@@ -16,10 +16,10 @@ import (
 const (
 	coreLoad   = 3 * time.Second
 	coreRounds = 3
-	coreAim    = 1.1 // CPU of a read, times that on one core
+	coreAim    = 1.1 // CPU time of a read, relative to one core
 )
 
-// cores is what a read costs on one core, and on all that there are.
+// cores compares the cost of a read on one core and on all cores.
 func cores(ctx context.Context, b *bench, t *Table) error {
 	counts := []int{1}
 	for n := 2; n <= runtime.NumCPU(); n *= 2 {
@@ -48,7 +48,7 @@ func cores(ctx context.Context, b *bench, t *Table) error {
 	return nil
 }
 
-// readsOn puts gets on a server that may use so many cores.
+// readsOn runs gets on a server that may use n cores.
 func readsOn(ctx context.Context, b *bench, n int) (perSecond, cost float64, err error) {
 	b.say("gets on %d cores", n)
 	err = b.server(ctx, servers.Options{Environment: []string{fmt.Sprintf("GOMAXPROCS=%d", n)}}, func(s *servers.Server) error {
@@ -56,7 +56,7 @@ func readsOn(ctx context.Context, b *bench, n int) (perSecond, cost float64, err
 		if err := loadgen.Fill(ctx, o); err != nil {
 			return err
 		}
-		if _, err := load(ctx, o); err != nil { // a warm-up
+		if _, err := load(ctx, o); err != nil { // warm-up
 			return err
 		}
 		before, err := s.CPU()

@@ -17,66 +17,68 @@ import (
 )
 
 // A crowd is many clients in one goroutine: raw sockets with one epoll. A client is a
-// session; it may have a connection or none. Nothing happens but in its methods.
+// session, with or without a connection. Things happen only inside the methods.
 type crowd struct {
-	// again has a client whose connection ends connect to the next server, with its
-	// session. Without it, a connection that ends is an error.
+	// again makes a client whose connection ends reconnect to the next server, with its
+	// session. Without it, the end of a connection is an error.
 	again bool
 
-	// attachedTo is called when a client's session is attached to a connection; nil does nothing.
+	// attachedTo is called when a client's session is attached to a connection; it may be
+	// nil.
 	attachedTo func(i int)
 
 	timeout  time.Duration
 	addrs    []*syscall.SockaddrInet4
 	epoll    int
 	clients  []client
-	byFD     []int32 // clients by descriptor
-	waiting  []retry // in the order of their time
-	attached int     // clients that are now
-	replies  int     // in all so far, without errors
-	refused  int     // replies that are errors, and sessions that were not there any more
-	events   int     // notifications
+	byFD     []int32 // clients by file descriptor
+	waiting  []retry // in order of time
+	attached int     // clients that are attached now
+	replies  int     // total number of replies without errors
+	refused  int     // replies that are errors, and sessions that no longer existed
+	events   int     // number of notifications
 	in       []byte
-	sources  int // the first of the addresses of the clients
+	sources  int // number of the clients' first address
 }
 
-// A client is one of a crowd.
+// A client is one client of a crowd.
 type client struct {
-	fd       int // -1: it has no connection
+	fd       int // -1 without a connection
 	state    state
 	server   int
 	replies  int // since the connection was attached
 	session  int64
 	password []byte
-	rest     []byte // the beginning of a frame
+	rest     []byte // the beginning of an incomplete frame
 }
 
 type state uint8
 
 const (
 	apart      state = iota
-	connecting       // the socket is
-	greeting         // the handshake has been sent
+	connecting       // the socket is connecting
+	greeting         // the handshake was sent
 	attached
 )
 
-// A retry is a client that connects again when its time has come.
+// A retry is a client that will reconnect at a given time.
 type retry struct {
 	at time.Time
 	i  int
 }
 
-// retryAfter is how long a client whose connection ended waits.
+// retryAfter is how long a client waits after its connection ended.
 const retryAfter = 20 * time.Millisecond
 
-// ipBindAddressNoPort has the kernel choose the port when it knows the other end.
+// ipBindAddressNoPort makes the kernel choose the port only when it knows the remote
+// address.
 const ipBindAddressNoPort = 24
 
-// perSource is how many clients have the same address: there are fewer than 28,000
-// ports for each, and the ports of an earlier crowd are taken for a minute.
+// perSource is how many clients share an address: there are fewer than 28,000 ports for
+// each, and the ports of an earlier crowd stay in use for a minute.
 const perSource = 16_000
 
-// source is the address of a client: one of the loopback network.
+// source returns the address of a client, in the loopback network.
 func (c *crowd) source(i int) [4]byte {
 	n := c.sources + i/perSource
 	return [4]byte{127, byte(1 + n>>16%100), byte(n >> 8), byte(1 + n%200)}
@@ -101,13 +103,13 @@ func newCrowd(timeout time.Duration, addrs ...string) (*crowd, error) {
 	return c, err
 }
 
-// close ends all connections; the sessions run out.
+// close closes all connections; the sessions expire.
 func (c *crowd) close() {
 	c.cut()
 	syscall.Close(c.epoll)
 }
 
-// cut ends all connections, without a message to the servers.
+// cut closes all connections without a message to the servers.
 func (c *crowd) cut() {
 	for i := range c.clients {
 		c.part(i)
@@ -115,7 +117,7 @@ func (c *crowd) cut() {
 	c.waiting = nil
 }
 
-// part ends a client's connection.
+// part closes a client's connection.
 func (c *crowd) part(i int) {
 	m := &c.clients[i]
 	if m.fd < 0 {
@@ -124,12 +126,12 @@ func (c *crowd) part(i int) {
 	if m.state == attached {
 		c.attached--
 	}
-	_ = syscall.Close(m.fd) // what cannot be closed is gone
+	_ = syscall.Close(m.fd) // there is nothing to do about an error
 	m.fd, m.state, m.rest = -1, apart, nil
 }
 
-// grow adds clients until there are n, and waits until each has a session, with so many
-// on their way at a time.
+// grow adds clients until there are n, and waits until each has a session. At most window
+// of them are connecting at a time.
 func (c *crowd) grow(ctx context.Context, n, window int) error {
 	for c.attached < n {
 		for len(c.clients) < n && len(c.clients)-c.attached < window {
@@ -145,7 +147,7 @@ func (c *crowd) grow(ctx context.Context, n, window int) error {
 	return nil
 }
 
-// connect begins to connect a client to its server.
+// connect starts to connect a client to its server.
 func (c *crowd) connect(i int) error {
 	m := &c.clients[i]
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
@@ -174,7 +176,7 @@ func (c *crowd) connect(i int) error {
 	return nil
 }
 
-// lost is what becomes of a client whose connection has ended.
+// lost handles the end of a client's connection.
 func (c *crowd) lost(i int, why error) error {
 	c.part(i)
 	if !c.again {
@@ -186,10 +188,10 @@ func (c *crowd) lost(i int, why error) error {
 	return nil
 }
 
-// waitMs is how long one wait for the sockets lasts.
+// waitMs is the time limit of one wait for the sockets.
 const waitMs = 20
 
-// wait waits until something has come, or a moment, and takes it.
+// wait waits for input, at most for a moment, and processes it.
 func (c *crowd) wait(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -219,7 +221,7 @@ func (c *crowd) wait(ctx context.Context) error {
 	return nil
 }
 
-// until waits until something is so.
+// until waits until done returns true.
 func (c *crowd) until(ctx context.Context, done func() bool) error {
 	for !done() {
 		if err := c.wait(ctx); err != nil {
@@ -229,7 +231,7 @@ func (c *crowd) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// ready takes what has come for one client.
+// ready processes the input of one client.
 func (c *crowd) ready(i int) error {
 	m := &c.clients[i]
 	if m.state == connecting {
@@ -255,7 +257,7 @@ func (c *crowd) ready(i int) error {
 	return c.take(i, c.in[:n])
 }
 
-// send writes a frame, which fits into a socket's buffer.
+// send writes a frame; it must fit into the socket's buffer.
 func (c *crowd) send(i int, frame []byte) error {
 	m := &c.clients[i]
 	if m.fd < 0 {
@@ -269,7 +271,7 @@ func (c *crowd) send(i int, frame []byte) error {
 	return nil
 }
 
-// sendAll writes to each client that is attached.
+// sendAll writes a frame to each attached client.
 func (c *crowd) sendAll(frame func(i int) []byte) error {
 	for i := range c.clients {
 		if c.clients[i].state != attached {
@@ -282,7 +284,7 @@ func (c *crowd) sendAll(frame func(i int) []byte) error {
 	return nil
 }
 
-// take splits what was read into frames.
+// take splits input into frames.
 func (c *crowd) take(i int, read []byte) error {
 	m := &c.clients[i]
 	if len(m.rest) > 0 {
@@ -302,7 +304,7 @@ func (c *crowd) take(i int, read []byte) error {
 	return nil
 }
 
-// frame takes one frame: the answer to the handshake, an event or a reply.
+// frame handles one frame: the answer to the handshake, an event or a reply.
 func (c *crowd) frame(i int, frame []byte) error {
 	m := &c.clients[i]
 	if len(frame) < 16 {
@@ -323,7 +325,7 @@ func (c *crowd) frame(i int, frame []byte) error {
 	return nil
 }
 
-// greeted takes the answer to a handshake: version, timeout, session, password.
+// greeted handles the answer to a handshake: version, timeout, session, password.
 func (c *crowd) greeted(i int, frame []byte) error {
 	m := &c.clients[i]
 	if len(frame) < 36 {
@@ -344,10 +346,11 @@ func (c *crowd) greeted(i int, frame []byte) error {
 	return nil
 }
 
-// descriptorsKept are for what else a process has open: the server keeps 512.
+// descriptorsKept are the file descriptors for everything else in a process: the server
+// keeps 512.
 const descriptorsKept = 600
 
-// clientsMax is how many connections the descriptors of one process leave.
+// clientsMax returns how many connections the file descriptors of one process allow.
 func clientsMax() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil || limit.Cur < 2*descriptorsKept {
@@ -356,8 +359,8 @@ func clientsMax() int {
 	return int(min(limit.Cur, 1<<30)) - descriptorsKept
 }
 
-// withinClients cuts sizes to what the descriptors of a process leave, with a note in
-// the table where that is less.
+// withinClients limits sizes to what the file descriptors of a process allow, with a note
+// in the table if it has to.
 func (t *Table) withinClients(sizes []int) []int {
 	most := clientsMax()
 	var fit []int

@@ -17,13 +17,13 @@ import (
 
 const (
 	smallDirectory  = 100
-	directoryFactor = 1.5 // as fast as in a small one, with what a run of it varies
+	directoryFactor = 1.5 // as fast as in a small one, allowing for variation between runs
 	pageNames       = 10_000
 	directoryRounds = 5
 	directoryAsks   = 400
 )
 
-// directories compares one directory with many children with a small one.
+// directories compares a directory with many children with a small one.
 func directories(ctx context.Context, b *bench, t *Table) error {
 	for _, n := range b.sizes([]int{10_000, 1_000_000}, []int{10_000, 1_000_000, 3_000_000, 10_000_000}) {
 		if !fitsDisk(t, n) {
@@ -55,7 +55,7 @@ func directory(ctx context.Context, b *bench, t *Table, s *servers.Server, n int
 		return err
 	}
 	defer c.Cut()
-	next := map[string]int{} // the number of the next child, by ask and directory
+	next := map[string]int{} // number of the next child, by ask and directory
 	for _, a := range asks {
 		var big, small []time.Duration
 		for range directoryRounds {
@@ -76,7 +76,8 @@ func directory(ctx context.Context, b *bench, t *Table, s *servers.Server, n int
 	return pages(ctx, t, c, s, n)
 }
 
-// An ask is one request about a child. create comes before delete, which takes it away.
+// An ask is a request about a child. create must come before delete, which deletes the
+// child again.
 type ask struct {
 	name string
 	of   func(c *probe.Conn, directory string, i int) error
@@ -96,7 +97,7 @@ var asks = []ask{
 	}},
 }
 
-// askMany returns the median time of some asks, one at a time.
+// askMany returns the median time of some requests, sent one at a time.
 func askMany(ctx context.Context, c *probe.Conn, a ask, directory string, next map[string]int) (time.Duration, error) {
 	var h loadgen.Histogram
 	for range directoryAsks {
@@ -147,7 +148,8 @@ func pages(ctx context.Context, t *Table, c *probe.Conn, s *servers.Server, n in
 	return nil
 }
 
-// page asks for one page, and returns how many names it has and where the next begins.
+// page requests one page, and returns the number of names in it and the cursor of the next
+// page.
 func page(c *probe.Conn, path string, cursor []byte) (names int, next []byte, err error) {
 	request := zk.Request{Xid: 1 << 20, Op: zk.OpGetChildrenPage, Path: path, Data: cursor, Version: pageNames}
 	if err := c.Write(wire.AppendRequest(nil, &request)); err != nil {

@@ -3,8 +3,9 @@
 // Package scale measures how a server bears size: sessions, watches, big trees and
 // directories, large ensembles, cores, and one noisy client beside a quiet one.
 //
-// In goes which parts and how far. Out comes a table a part: each figure at each
-// size, its aim, and for each curve where it bends. What always holds:
+// The input is which parts to measure and up to which size. The output is one
+// table per part: each figure at each size, its aim, and for each curve where it
+// bends. What always holds:
 //
 //	scale-C1  A server is a process of its own with its configuration of zoo.cfg,
 //	          on an empty directory, and ends with its part.

@@ -15,13 +15,13 @@ import (
 
 const (
 	ensembleLoad = 3 * time.Second
-	behindAim    = 1.1 // of the time of a write
+	behindAim    = 1.1 // relative to the time of a write
 )
 
-// A shape is a size of ensembles.
+// A shape is the size of an ensemble.
 type shape struct {
 	participants, observers int
-	masters                 bool // observers are served by followers
+	masters                 bool // followers serve the observers
 }
 
 func (s shape) String() string {
@@ -35,7 +35,7 @@ func (s shape) String() string {
 	return text
 }
 
-// learners are those that the leader itself serves.
+// learners returns how many learners the leader itself serves.
 func (s shape) learners() int {
 	if s.masters {
 		return s.participants - 1
@@ -67,7 +67,8 @@ func ensembles(ctx context.Context, b *bench, t *Table) error {
 	return nil
 }
 
-// shapeLoad is what writes cost the leader of an ensemble, with all clients at the leader.
+// shapeLoad measures what writes cost the leader of an ensemble when all clients are
+// connected to it.
 func shapeLoad(ctx context.Context, b *bench, t *Table, s shape) error {
 	b.say("%s", s)
 	return b.ensemble(ctx, servers.EnsembleOptions{Masters: s.masters}, s.participants, s.observers, func(e *servers.Ensemble, leader *servers.Member) error {
@@ -75,7 +76,7 @@ func shapeLoad(ctx context.Context, b *bench, t *Table, s shape) error {
 		if err := loadgen.Fill(ctx, o); err != nil {
 			return err
 		}
-		if _, err := load(ctx, o); err != nil { // a warm-up
+		if _, err := load(ctx, o); err != nil { // warm-up
 			return err
 		}
 		all, err := e.CPU()
@@ -110,8 +111,8 @@ func shapeLoad(ctx context.Context, b *bench, t *Table, s shape) error {
 	})
 }
 
-// behind is what a learner far behind does to the writes of others while it synchronizes:
-// an observer, which has nothing of so many znodes.
+// behind measures how much a learner slows down the writes of others while it synchronizes
+// from far behind: an observer that lacks all of the given number of znodes.
 func behind(ctx context.Context, b *bench, t *Table, missed int) error {
 	b.say("an observer that is %d znodes behind", missed)
 	return b.ensemble(ctx, servers.EnsembleOptions{}, 3, 1, func(e *servers.Ensemble, leader *servers.Member) error {
@@ -123,7 +124,7 @@ func behind(ctx context.Context, b *bench, t *Table, missed int) error {
 		if err := loadgen.Fill(ctx, o); err != nil {
 			return err
 		}
-		if err := pause(ctx, 2*time.Second); err != nil { // a snapshot may be on its way
+		if err := pause(ctx, 2*time.Second); err != nil { // a snapshot may be in progress
 			return err
 		}
 		p, err := startPulse(leader.Addr, 0, setting("/writer"))
@@ -147,7 +148,7 @@ func behind(ctx context.Context, b *bench, t *Table, missed int) error {
 				return err
 			}
 			rates = append(rates, float64(lap.Count())/time.Since(start).Seconds())
-			// It begins with nothing each time: all that is there is behind.
+			// It starts with an empty directory each time, so it lacks everything.
 			if err := os.RemoveAll(observer.DataDir()); err != nil {
 				return err
 			}

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/test/probe"
 )
 
-// A pulse is a client that asks for one thing at a time, again and again, and
-// remembers how long each answer took.
+// A pulse is a client that sends one request at a time, repeatedly, and records how long
+// each answer took.
 type pulse struct {
 	stop  chan struct{}
 	ended sync.WaitGroup
@@ -22,11 +22,12 @@ type pulse struct {
 	err error
 }
 
-// pulseTimeout is the session of one: nothing it measures may end it.
+// pulseTimeout is the session timeout of a pulse: nothing that it measures may end the
+// session.
 const pulseTimeout = 10 * time.Minute
 
-// startPulse starts one. pace is how long it waits after each answer, which a quiet
-// client does; 0 asks again at once.
+// startPulse starts a pulse. pace is how long it waits after each answer, as a quiet client
+// does; 0 sends the next request at once.
 func startPulse(addr string, pace time.Duration, ask func(c *probe.Conn) error) (*pulse, error) {
 	c, err := probe.Dial(addr, pulseTimeout)
 	if err != nil {
@@ -56,7 +57,7 @@ func startPulse(addr string, pace time.Duration, ask func(c *probe.Conn) error) 
 	return p, nil
 }
 
-// reset returns what was measured since the last reset, and begins again.
+// reset returns the measurements since the last reset, and starts again.
 func (p *pulse) reset() (*loadgen.Histogram, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,13 +66,13 @@ func (p *pulse) reset() (*loadgen.Histogram, error) {
 	return lap, p.err
 }
 
-// end stops it.
+// end stops the pulse.
 func (p *pulse) end() {
 	close(p.stop)
 	p.ended.Wait()
 }
 
-// setting sets one znode, which it makes first.
+// setting sets one znode, which it creates first.
 func setting(path string) func(c *probe.Conn) error {
 	made := false
 	return func(c *probe.Conn) error {

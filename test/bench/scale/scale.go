@@ -13,22 +13,22 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// Options say what to measure.
+// Options select what to measure.
 type Options struct {
-	// Parts are some of Parts; all if empty.
+	// Parts are some names of Parts; empty means all.
 	Parts []string
 
-	// Full takes the sizes of the aims instead of those that end soon.
+	// Full uses the sizes of the aims instead of smaller ones that are quick.
 	Full bool
 
-	// Config are further lines of zoo.cfg for every server.
+	// Config are additional lines of zoo.cfg for every server.
 	Config []string
 
-	// Progress is told what is being measured.
+	// Progress is called with what is being measured.
 	Progress func(what string)
 }
 
-// A part is one subject, with its sizes.
+// A part is one subject with its sizes.
 type part struct {
 	name, title string
 	measure     func(ctx context.Context, b *bench, t *Table) error
@@ -43,7 +43,7 @@ var parts = []part{
 	{"tenants", "Tenants: a quiet client beside a noisy one", tenants},
 }
 
-// Parts are the names of all parts.
+// Parts returns the names of all parts.
 func Parts() []string {
 	names := make([]string, len(parts))
 	for i, p := range parts {
@@ -52,7 +52,7 @@ func Parts() []string {
 	return names
 }
 
-// Validate says what is wrong with the options.
+// Validate returns an error that says what is wrong with the options.
 func (o *Options) Validate() error {
 	for _, name := range o.Parts {
 		if !slices.Contains(Parts(), name) {
@@ -62,7 +62,7 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// Run measures the chosen parts and gives each table out when it is complete.
+// Run measures the chosen parts and passes each table to out when it is complete.
 func Run(ctx context.Context, o Options, out func(*Table)) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func Run(ctx context.Context, o Options, out func(*Table)) error {
 		}
 		t := &Table{Part: p.name, Title: p.title}
 		err := p.measure(ctx, b, t)
-		out(t) // what was measured before an error is true
+		out(t) // what was measured before an error is valid
 		if err != nil {
 			return fmt.Errorf("scale: %s: %w", p.name, err)
 		}
@@ -82,7 +82,7 @@ func Run(ctx context.Context, o Options, out func(*Table)) error {
 	return nil
 }
 
-// A bench is what the parts share.
+// A bench is the state that the parts share.
 type bench struct{ Options }
 
 func (b *bench) say(format string, args ...any) {
@@ -91,7 +91,7 @@ func (b *bench) say(format string, args ...any) {
 	}
 }
 
-// sizes are those of a curve: the second list with Options.Full.
+// sizes returns the sizes of a curve: full with Options.Full, else soon.
 func (b *bench) sizes(soon, full []int) []int {
 	if b.Full {
 		return full
@@ -99,11 +99,11 @@ func (b *bench) sizes(soon, full []int) []int {
 	return soon
 }
 
-// size is one of sizes.
+// size is sizes for a single size.
 func (b *bench) size(soon, full int) int { return b.sizes([]int{soon}, []int{full})[0] }
 
-// config is what every server has: sessions may last an hour, so that a crowd need
-// not send heartbeats.
+// config returns the configuration of every server: sessions may last an hour, so a crowd
+// need not send heartbeats.
 func (b *bench) config(more ...string) []string {
 	return append(append([]string{"tickTime=2000", "maxSessionTimeout=3600000"}, more...), b.Config...)
 }
@@ -132,7 +132,7 @@ func (b *bench) ensemble(ctx context.Context, o servers.EnsembleOptions, partici
 	return servers.WithEnsemble(ctx, o, f)
 }
 
-// load puts a load on servers for a while.
+// load runs a load on servers for a while.
 func load(ctx context.Context, o loadgen.Options) (*loadgen.Result, error) {
 	r, err := loadgen.Run(ctx, o)
 	if err == nil && r.Refused > 0 {
@@ -141,14 +141,14 @@ func load(ctx context.Context, o loadgen.Options) (*loadgen.Result, error) {
 	return r, err
 }
 
-// The bounds of waiting for memory to stay as it is.
+// Time limits for waiting until memory use is stable.
 const (
 	restStep   = time.Second
 	restWithin = 20 * time.Second
 )
 
-// atRest is the resident memory of a server that has nothing to do, when it falls no
-// more: what was needed on the way goes to the collector, and then to the system.
+// atRest returns the resident memory of an idle server once it no longer falls: temporary
+// memory is first collected, then returned to the system.
 func atRest(ctx context.Context, s *servers.Server) (int64, error) {
 	last, same := int64(0), 0
 	for end := time.Now().Add(restWithin); ; {

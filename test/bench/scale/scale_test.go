@@ -28,7 +28,7 @@ func TestACurveBendsWhereItLeavesItsLeast(t *testing.T) {
 		text  string
 	}{
 		{curve(10, 11, 9), 0, "x: no bend from 10 to 30"},
-		{curve(10, 4, 7, 5), 30, "x: bends at 30"}, // of the least, not of the first
+		{curve(10, 4, 7, 5), 30, "x: bends at 30"}, // compared with the least value, not the first
 		{curve(10, 10, 16), 30, "x: bends at 30"},
 		{curve(10, 10, 15), 0, "x: no bend from 10 to 30"},
 	} {

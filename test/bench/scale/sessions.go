@@ -12,7 +12,7 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// The aims of sessions.
+// The aims for sessions.
 const (
 	sessionKiB    = 2.0
 	stormAim      = 3 * time.Second
@@ -30,7 +30,7 @@ func sessions(ctx context.Context, b *bench, t *Table) error {
 	return nil
 }
 
-// idleSessions is what a session with its connection takes of the server's memory.
+// idleSessions measures the server's memory for a session with its connection.
 func idleSessions(ctx context.Context, b *bench, t *Table) error {
 	return b.server(ctx, servers.Options{}, func(s *servers.Server) error {
 		c, err := newCrowd(longSession, s.Addr)
@@ -57,7 +57,8 @@ func idleSessions(ctx context.Context, b *bench, t *Table) error {
 	})
 }
 
-// sessionRecords is what a session without a connection takes: its client is away.
+// sessionRecords measures the server's memory for a session without a connection, whose
+// client is away.
 func sessionRecords(ctx context.Context, b *bench, t *Table) error {
 	return b.server(ctx, servers.Options{}, func(s *servers.Server) error {
 		before, err := atRest(ctx, s)
@@ -83,11 +84,12 @@ func sessionRecords(ctx context.Context, b *bench, t *Table) error {
 	})
 }
 
-// leaveBatch is how many connections are open at a time while sessions are left.
+// leaveBatch is how many connections are open at a time while sessions are created and
+// left.
 const leaveBatch = 8_000
 
-// leaveSessions opens n sessions and cuts their connections. first is the request of
-// each, which is answered before; nil is none.
+// leaveSessions opens n sessions and closes their connections abruptly. first returns a
+// request for each, which is answered before; nil means none.
 func leaveSessions(ctx context.Context, addr string, n int, timeout time.Duration, first func(i int) []byte) error {
 	for made := 0; made < n; {
 		batch := min(leaveBatch, clientsMax(), n-made)
@@ -114,8 +116,8 @@ func leaveSessions(ctx context.Context, addr string, n int, timeout time.Duratio
 	return nil
 }
 
-// storm is how long 10,000 clients of three servers need after a fail-over until each
-// has a connection and has had an answer on it.
+// storm measures how long 10,000 clients of three servers need after a failover until each
+// has a connection and has received an answer on it.
 func storm(ctx context.Context, b *bench, t *Table) error {
 	return b.ensemble(ctx, servers.EnsembleOptions{}, 3, 0, func(e *servers.Ensemble, leader *servers.Member) error {
 		var addrs []string
@@ -144,8 +146,8 @@ func storm(ctx context.Context, b *bench, t *Table) error {
 	})
 }
 
-// stormOnce kills the leader, and returns the time until all are answered, and how many
-// connected again. Then the server runs again.
+// stormOnce kills the leader, and returns the time until all clients have an answer, and
+// how many reconnected. After that it restarts the server.
 func stormOnce(ctx context.Context, c *crowd, e *servers.Ensemble) (took time.Duration, connected int, err error) {
 	leader, err := e.AwaitLeader(ctx)
 	if err != nil {
@@ -192,7 +194,8 @@ func stormOnce(ctx context.Context, c *crowd, e *servers.Ensemble) (took time.Du
 	return took, connected, leader.Start(ctx)
 }
 
-// expiries is the longest that a writer waits while many sessions end at once.
+// expiries measures the longest time that a writer waits while many sessions expire at
+// once.
 func expiries(ctx context.Context, b *bench, t *Table) error {
 	for _, n := range b.sizes(nil, []int{10_000, 100_000}) {
 		if err := expiry(ctx, b, t, n, false); err != nil {
@@ -207,13 +210,13 @@ func expiries(ctx context.Context, b *bench, t *Table) error {
 	return nil
 }
 
-// expiryTime is the timeout of n sessions that are to end at once: none ends before all
-// are there. A server that starts gives each of them the whole of it.
+// expiryTime returns the timeout of n sessions that should expire at once: none may expire
+// before all are created. A server that starts gives each of them the whole timeout again.
 func expiryTime(n int) time.Duration {
 	return 8*time.Second + time.Duration(n)*500*time.Microsecond
 }
 
-// expiry has n sessions end at once, each with an ephemeral or without.
+// expiry lets n sessions expire at once, each with an ephemeral or without.
 func expiry(ctx context.Context, b *bench, t *Table, n int, owned bool) error {
 	what, first := "sessions that end at once", (func(i int) []byte)(nil)
 	if owned {
@@ -250,8 +253,8 @@ func expiry(ctx context.Context, b *bench, t *Table, n int, owned bool) error {
 	})
 }
 
-// endOf waits until all of the sessions have ended but that of the writer, and returns what
-// the writer waited before the first did, and then.
+// endOf waits until all sessions except the writer's have expired, and returns how long the
+// writer waited before the first expiry, and during the expiries.
 func endOf(ctx context.Context, s *servers.Server, p *pulse, there int) (quiet, ending *loadgen.Histogram, err error) {
 	quiet = &loadgen.Histogram{}
 	for end := time.Now().Add(expiryTime(there) + time.Minute); ; {
@@ -280,7 +283,7 @@ func endOf(ctx context.Context, s *servers.Server, p *pulse, there int) (quiet, 
 	return quiet, ending, err
 }
 
-// sessionsOf is how many sessions a server has.
+// sessionsOf returns how many sessions a server has.
 func sessionsOf(s *servers.Server) (int, error) {
 	m, err := servers.Metrics(s.Addr)
 	return int(m["zk_global_sessions"]), err

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// A Figure is one value that was measured, at one size of a curve.
+// A Figure is one measured value, at one size of a curve.
 type Figure struct {
 	What   string  `json:"what"`
-	Column string  `json:"column,omitempty"` // of a grid, whose rows are What; "" is a line of its own
-	Size   int     `json:"size,omitempty"`   // 0: it has none
+	Column string  `json:"column,omitempty"` // of a grid, whose rows are What; "" is a line by itself
+	Size   int     `json:"size,omitempty"`   // 0: no size
 	Value  float64 `json:"value"`
 	Unit   string  `json:"unit"`
-	AtMost float64 `json:"atMost,omitempty"` // the aim; 0: there is none
-	Flat   bool    `json:"flat,omitempty"`   // the curve bends where it is not the same at all sizes
+	AtMost float64 `json:"atMost,omitempty"` // the aim; 0: none
+	Flat   bool    `json:"flat,omitempty"`   // the curve should be flat, and bends where it is not
 }
 
-// A Table is what was measured of a part.
+// A Table contains the measurements of a part.
 type Table struct {
 	Part    string   `json:"part"`
 	Title   string   `json:"title"`
@@ -27,23 +27,23 @@ type Table struct {
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// add notes a figure without an aim.
+// add adds a figure without an aim.
 func (t *Table) add(what string, size int, value float64, unit string) {
 	t.aim(what, size, value, unit, 0)
 }
 
-// aim notes a figure that is to be at most so much.
+// aim adds a figure that should be at most atMost.
 func (t *Table) aim(what string, size int, value float64, unit string, atMost float64) {
 	t.Figures = append(t.Figures, Figure{What: what, Size: size, Value: value, Unit: unit, AtMost: atMost})
 }
 
-// flat notes a figure that is to be the same at all sizes, such as one for each of many;
-// atMost is its aim, 0 if it has none.
+// flat adds a figure that should be the same at all sizes, such as a cost per item; atMost
+// is its aim, 0 for none.
 func (t *Table) flat(what string, size int, value float64, unit string, atMost float64) {
 	t.Figures = append(t.Figures, Figure{What: what, Size: size, Value: value, Unit: unit, AtMost: atMost, Flat: true})
 }
 
-// cell notes a figure of a grid.
+// cell adds a figure of a grid.
 func (t *Table) cell(row, column string, value float64, unit string, atMost float64) {
 	t.Figures = append(t.Figures, Figure{What: row, Column: column, Value: value, Unit: unit, AtMost: atMost})
 }
@@ -52,8 +52,8 @@ func (t *Table) note(format string, args ...any) {
 	t.Notes = append(t.Notes, fmt.Sprintf(format, args...))
 }
 
-// Text is the table in Markdown: the grid, then curve by curve, in the order in which they
-// began, then what is to be said of them.
+// Text returns the table in Markdown: the grid, then the curves in the order in which they
+// began, then the notes.
 func (t *Table) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n", t.Title)
@@ -81,7 +81,7 @@ func (t *Table) Text() string {
 	return b.String()
 }
 
-// grid is the table of the figures that have a column; "" if none has.
+// grid returns the table of the figures with a column; "" if there are none.
 func (t *Table) grid() string {
 	var rows, columns []string
 	cells := map[[2]string]string{}
@@ -116,7 +116,7 @@ func (t *Table) grid() string {
 	return b.String()
 }
 
-// curves are the figures by what they are of, each by size.
+// curves returns the figures grouped by what they measure, each sorted by size.
 func (t *Table) curves() [][]Figure {
 	var curves [][]Figure
 	at := map[string]int{}
@@ -139,7 +139,7 @@ func (t *Table) curves() [][]Figure {
 
 func (f *Figure) valueText() string { return strings.TrimSpace(show(f.Value) + " " + f.Unit) }
 
-// aimText is the aim of a figure and how it stands to it.
+// aimText returns the aim of a figure, and whether it is met.
 func (f *Figure) aimText() (aim, verdict string) {
 	switch {
 	case f.AtMost == 0:
@@ -152,12 +152,13 @@ func (f *Figure) aimText() (aim, verdict string) {
 	return strings.TrimSpace(fmt.Sprintf("<= %s %s", show(f.AtMost), f.Unit)), verdict
 }
 
-// bendFactor is what a value may be of the least at a smaller size: a curve that goes
-// above it bends there.
+// bendFactor is how much larger a value may be than the least value at a smaller size: a
+// curve bends where it is exceeded.
 const bendFactor = 1.5
 
-// bend is the first size of a curve at which its value, which is to stay the same at
-// all sizes, is more than bendFactor times the least at a smaller one; 0 if there is none.
+// bend returns the first size of a curve at which its value, which should be the same at
+// all sizes, is more than bendFactor times the least value at a smaller size; 0 if there is
+// none.
 func bend(curve []Figure) int {
 	least := curve[0].Value
 	for _, f := range curve[1:] {
@@ -180,7 +181,7 @@ func bendText(curve []Figure) string {
 	return fmt.Sprintf("%s: no bend from %s to %s", first.What, sizeText(first.Size), sizeText(last.Size))
 }
 
-// sizeText is a number with a comma after each three digits.
+// sizeText returns a number with a comma after every three digits.
 func sizeText(n int) string {
 	if n == 0 {
 		return ""

@@ -19,7 +19,7 @@ const (
 	listed       = 100_000 // children of the directory that a noisy client lists
 )
 
-// A noise is what one client does at full speed until its context ends.
+// A noise is a client's activity at full speed until its context ends.
 type noise struct {
 	name string
 	make func(ctx context.Context, addr string) error
@@ -33,9 +33,9 @@ var noises = []noise{
 	{"connects", connects},
 }
 
-// tenants compares the p99 of a quiet client that is alone, beside the noise on another
-// server of the same machine, and beside the noise on its own server. The second is what
-// the machine does to it, whatever the server does.
+// tenants compares the p99 of a quiet client in three situations: alone, while the noise is
+// on another server of the same machine, and while it is on its own server. The second
+// shows the influence of the machine, independent of the server.
 func tenants(ctx context.Context, b *bench, t *Table) error {
 	return b.server(ctx, unlimited(), func(own *servers.Server) error {
 		return b.server(ctx, unlimited(), func(other *servers.Server) error {
@@ -54,7 +54,7 @@ func tenants(ctx context.Context, b *bench, t *Table) error {
 	})
 }
 
-// furnish makes what the noises read and write.
+// furnish creates what the noises read and write.
 func furnish(ctx context.Context, addr string) error {
 	for prefix, n := range map[string]int{"/bench": 10_000, "/listed": listed} {
 		if err := loadgen.Fill(ctx, loadgen.Options{Addrs: []string{addr}, Prefix: prefix, Znodes: n, DataBytes: 10}); err != nil {
@@ -64,14 +64,14 @@ func furnish(ctx context.Context, addr string) error {
 	return nil
 }
 
-// The turns of a quiet client.
+// The situations of a quiet client.
 const (
 	alone = iota
 	elsewhere
 	beside
 )
 
-// tenant measures one noise: rounds in which the three turns follow each other.
+// tenant measures one noise: in each round the three situations follow each other.
 func (b *bench) tenant(ctx context.Context, t *Table, n noise, own, other string) error {
 	rounds, lasting := b.size(3, 5), time.Duration(b.size(1500, 4000))*time.Millisecond
 	quiet := []struct {
@@ -103,7 +103,7 @@ func (b *bench) tenant(ctx context.Context, t *Table, n noise, own, other string
 	return nil
 }
 
-// turnOf measures quiet clients for a while, beside a noise at addr, or none.
+// turnOf measures quiet clients for a while, with a noise at addr, or none.
 func turnOf(ctx context.Context, n noise, own, addr string, lasting time.Duration, quiet ...func(c *probe.Conn) error) ([]*loadgen.Histogram, error) {
 	noisy, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -122,7 +122,7 @@ func turnOf(ctx context.Context, n noise, own, addr string, lasting time.Duratio
 	return laps, err
 }
 
-// quietly runs quiet clients for a while, after a moment in which the noise begins.
+// quietly runs quiet clients for a while, after the noise has had a moment to begin.
 func quietly(ctx context.Context, addr string, lasting time.Duration, quiet []func(c *probe.Conn) error) ([]*loadgen.Histogram, error) {
 	var pulses []*pulse
 	defer func() {
@@ -159,7 +159,7 @@ func quietly(ctx context.Context, addr string, lasting time.Duration, quiet []fu
 	return laps, nil
 }
 
-// flood is a load at full speed.
+// flood runs a load at full speed.
 func flood(ctx context.Context, addr string, w loadgen.Workload) error {
 	_, err := loadgen.Run(ctx, loadgen.Options{Addrs: []string{addr}, Workload: w, Duration: time.Hour, DataBytes: 10})
 	if ctx.Err() != nil {
@@ -168,7 +168,7 @@ func flood(ctx context.Context, addr string, w loadgen.Workload) error {
 	return err
 }
 
-// loops runs f in some goroutines, again and again, until ctx ends.
+// loops runs f repeatedly in several goroutines, until ctx ends.
 func loops(ctx context.Context, n int, f func(turn int) error) error {
 	errs := make(chan error, n)
 	for i := range n {
@@ -189,7 +189,7 @@ func loops(ctx context.Context, n int, f func(turn int) error) error {
 	return first
 }
 
-// lists lists a big directory, on four connections.
+// lists lists a large directory, on four connections.
 func lists(ctx context.Context, addr string) error {
 	request := probe.PathWatchBody("/listed", false)
 	return each(ctx, addr, 4, func(c *probe.Conn, _ int) error {
@@ -201,14 +201,14 @@ func lists(ctx context.Context, addr string) error {
 // watchesOfTurn is how many watches a noisy client sets in one frame.
 const watchesOfTurn = 5_000
 
-// manyWatches sets watches again and again, on two connections, each on paths of its own.
+// manyWatches sets watches repeatedly, on two connections, with different paths.
 func manyWatches(ctx context.Context, addr string) error {
 	return each(ctx, addr, 2, func(c *probe.Conn, turn int) error {
 		return setWatches(c, turn%40*watchesOfTurn, watchesOfTurn)
 	})
 }
 
-// each has some connections do something again and again.
+// each calls f repeatedly on several connections.
 func each(ctx context.Context, addr string, n int, f func(c *probe.Conn, turn int) error) error {
 	conns := make([]*probe.Conn, n)
 	for i := range conns {
@@ -222,7 +222,7 @@ func each(ctx context.Context, addr string, n int, f func(c *probe.Conn, turn in
 	return loops(ctx, n, func(turn int) error { return f(conns[turn%n], turn) })
 }
 
-// connects opens sessions and closes them, eight at a time.
+// connects opens and closes sessions, eight at a time.
 func connects(ctx context.Context, addr string) error {
 	return loops(ctx, 8, func(int) error {
 		c, err := probe.Dial(addr, longSession)

@@ -14,14 +14,14 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// The aims of trees.
+// The aims for trees.
 const (
-	znodeBytes     = 60.0                   // beyond path and data
+	znodeBytes     = 60.0                   // in addition to path and data
 	restartAim     = 600 * time.Millisecond // for a million znodes
 	snapshotFactor = 2.0
 	treeData       = 100
 
-	// treePathBytes is the length of a path that loadgen.Tree makes.
+	// treePathBytes is the length of a path in loadgen.Tree.
 	treePathBytes = len("/bench/t000000/n000000")
 )
 
@@ -34,15 +34,16 @@ func trees(ctx context.Context, b *bench, t *Table) error {
 	return directories(ctx, b, t)
 }
 
-// diskBytesOfZnode is about what a znode takes of the disk while a tree is made: its log
-// and three snapshots.
+// diskBytesOfZnode is roughly the disk space of a znode while a tree is made: its log and
+// three snapshots.
 const diskBytesOfZnode = 1000
 
-// fitsDisk reports whether the disk has space for a tree of n znodes, with a note if not.
+// fitsDisk reports whether the disk has space for a tree of n znodes; if not, it adds a
+// note to the table.
 func fitsDisk(t *Table, n int) bool {
 	var disk syscall.Statfs_t
 	if err := syscall.Statfs(os.TempDir(), &disk); err != nil {
-		return true // a disk that tells nothing tells when it is full
+		return true // unknown free space: a full disk will show
 	}
 	if free := disk.Bavail * uint64(disk.Bsize); free < uint64(n)*diskBytesOfZnode {
 		t.note("%s znodes are left out: the disk has %d GiB", sizeText(n), free>>30)
@@ -101,16 +102,16 @@ func bigTree(ctx context.Context, b *bench, t *Table, n int) error {
 	})
 }
 
-// While snapshots are measured a load beside makes the log grow: each needs a log that has
-// grown by half of the last one.
+// While snapshots are measured, an additional load makes the log grow: a new snapshot needs
+// a log that has grown by half of the last one.
 const (
 	snapshotRounds    = 3
 	snapshotDataBytes = 4 << 10
 	snapshotWithin    = 2 * time.Minute
 )
 
-// snapshotsBeside compares the latency of writes while a snapshot is written with that of
-// the time between. Both have the same load beside them.
+// snapshotsBeside compares the latency of writes while a snapshot is written with the
+// latency in between. The additional load is the same in both cases.
 func snapshotsBeside(ctx context.Context, b *bench, t *Table, s *servers.Server, n int) error {
 	b.say("snapshots of %d znodes while writing", n)
 	ctx, cancel := context.WithTimeout(ctx, snapshotWithin)
@@ -124,7 +125,7 @@ func snapshotsBeside(ctx context.Context, b *bench, t *Table, s *servers.Server,
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		// It ends because it is told to.
+		// The context ends it, so its error does not matter.
 		_, _ = loadgen.Run(loading, o)
 	}()
 	defer func() { stop(); <-ended }()
@@ -167,7 +168,7 @@ func snapshotsBeside(ctx context.Context, b *bench, t *Table, s *servers.Server,
 	return nil
 }
 
-// awaitNoSnapshot waits until none is under way.
+// awaitNoSnapshot waits until no snapshot is being written.
 func awaitNoSnapshot(ctx context.Context, s *servers.Server) error {
 	for snapshotUnderWay(s) {
 		if err := pause(ctx, 50*time.Millisecond); err != nil {
@@ -177,7 +178,7 @@ func awaitNoSnapshot(ctx context.Context, s *servers.Server) error {
 	return nil
 }
 
-// snapshotUnderWay reports whether a server writes a snapshot now.
+// snapshotUnderWay reports whether a server is writing a snapshot.
 func snapshotUnderWay(s *servers.Server) bool {
 	entries, err := os.ReadDir(filepath.Join(s.DataDir, "version-2"))
 	if err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The aims of watches.
+// The aims for watches.
 const (
 	watchBytes   = 60.0
-	watcherAim   = 200 * time.Millisecond / 100_000 // of one of those that one change tells
+	watcherAim   = 200 * time.Millisecond / 100_000 // for each watcher of one change
 	rearmPaths   = 100_000
 	rearmGapAim  = 50 * time.Millisecond
-	pathsOfFrame = 20_000 // a frame of them is shorter than jute.maxbuffer
+	pathsOfFrame = 20_000 // a frame with this many paths is shorter than jute.maxbuffer
 	pathsOfConn  = 500_000
 )
 
@@ -34,16 +34,16 @@ func watches(ctx context.Context, b *bench, t *Table) error {
 	return nil
 }
 
-// unlimited takes away the limit of the watches' memory.
+// unlimited removes the limit on the memory of watches.
 func unlimited() servers.Options {
 	return servers.Options{Config: []string{"conclave.watchBytesMax=0"}}
 }
 
-// watchPath is that of a watch, 12 bytes long.
+// watchPath returns the path of a watch, 12 bytes long.
 func watchPath(n int) string { return fmt.Sprintf("/w%010d", n) }
 
-// watchMemory is what a watch takes of the server's memory, its path included, where
-// each is on a path of its own.
+// watchMemory measures the server's memory for a watch including its path, if each watch is
+// on a different path.
 func watchMemory(ctx context.Context, b *bench, t *Table) error {
 	return b.server(ctx, unlimited(), func(s *servers.Server) error {
 		before, err := atRest(ctx, s)
@@ -77,8 +77,8 @@ func watchMemory(ctx context.Context, b *bench, t *Table) error {
 	})
 }
 
-// setWatches sets watches on paths that are not there, in one frame, as a client does that
-// has connected again.
+// setWatches sets watches on paths that do not exist, in one frame, as a client does after
+// a reconnect.
 func setWatches(c *probe.Conn, first, n int) error {
 	list := &zk.SetWatches{RelativeZxid: 1 << 62, Exist: make([]string, n)}
 	for i := range list.Exist {
@@ -94,8 +94,8 @@ func setWatches(c *probe.Conn, first, n int) error {
 	return err
 }
 
-// oneChange is how long the last of many clients waits for the event of one change, which
-// all of them watch.
+// oneChange measures how long the last of many clients waits for the event of one change
+// that all of them watch.
 func oneChange(ctx context.Context, b *bench, t *Table) error {
 	return b.server(ctx, unlimited(), func(s *servers.Server) error {
 		writer, err := probe.Dial(s.Addr, longSession)
@@ -133,8 +133,8 @@ func oneChange(ctx context.Context, b *bench, t *Table) error {
 	})
 }
 
-// changeOnce has each of a crowd watch a znode, changes it, and returns the time until the
-// last has its event, and until the writer has its answer.
+// changeOnce has each client of a crowd watch a znode, and changes it. It returns the time
+// until the last client has the event, and until the writer has its answer.
 func changeOnce(ctx context.Context, c *crowd, writer *probe.Conn) (last, answer time.Duration, err error) {
 	n, before := len(c.clients), c.replies
 	watch := probe.Request(2, probe.OpExists, probe.PathWatchBody("/watched", true))
@@ -162,8 +162,9 @@ func changeOnce(ctx context.Context, c *crowd, writer *probe.Conn) (last, answer
 	return last, answer, failed
 }
 
-// rearm is how long a client with many watches waits at a reconnect until all are set
-// again, in frames that no limit refuses, and what a writer beside it waits meanwhile.
+// rearm measures how long a client with many watches waits after a reconnect until all are
+// set again, in frames that no limit refuses, and how long another client's writes take
+// meanwhile.
 func rearm(ctx context.Context, b *bench, t *Table) error {
 	return b.server(ctx, unlimited(), func(s *servers.Server) error {
 		p, err := startPulse(s.Addr, 0, setting("/writer"))

@@ -1,7 +1,7 @@
 // Package tap counts the requests that clients send to a store.
 //
-// In goes the address of a store and its protocol, out come an address for clients
-// and a count. What always holds:
+// Given the address of a store and its protocol, it provides an address for
+// clients and a count. What always holds:
 //
 //	tap-B1  What arrives leaves as it came, in order; a frame is counted before it
 //	        leaves.

@@ -11,26 +11,26 @@ import (
 	"strings"
 )
 
-// Kind is what a frame counts as.
+// Kind is how a frame is counted.
 type Kind uint8
 
 // The kinds of frames.
 const (
-	Part      Kind = iota // a part of a request, or what belongs to none
+	Part      Kind = iota // a part of a request, or a frame that belongs to no request
 	Request               // a request
 	Heartbeat             // shows that the client lives
 )
 
-// A Splitter takes the next frame of a connection.
+// A Splitter reads the next frame of a connection.
 type Splitter func(from *bufio.Reader) (frame []byte, kind Kind, err error)
 
-// A Protocol makes a splitter for each connection.
+// A Protocol returns a splitter for each connection.
 type Protocol func() Splitter
 
-// frameMax bounds a frame of any protocol.
+// frameMax limits the size of a frame in any protocol.
 const frameMax = 64 << 20
 
-// take reads a frame of so many bytes after its head.
+// take reads a frame of the given length after its head.
 func take(from *bufio.Reader, head []byte, length int64) ([]byte, error) {
 	if length < 0 || length > frameMax {
 		return nil, fmt.Errorf("tap: a frame of %d bytes", length)
@@ -41,7 +41,7 @@ func take(from *bufio.Reader, head []byte, length int64) ([]byte, error) {
 	return frame, err
 }
 
-// ZooKeeper has frames with their length in front. The first one opens the session.
+// ZooKeeper splits frames with their length in front. The first one opens the session.
 func ZooKeeper() Splitter {
 	opened := false
 	return func(from *bufio.Reader) ([]byte, Kind, error) {
@@ -62,7 +62,7 @@ func ZooKeeper() Splitter {
 	}
 }
 
-// Redis has arrays of strings, each with its length.
+// Redis splits arrays of strings, each with its length.
 func Redis() Splitter {
 	return func(from *bufio.Reader) ([]byte, Kind, error) {
 		frame, count, err := redisLength(from, '*')
@@ -91,7 +91,7 @@ func Redis() Splitter {
 	}
 }
 
-// redisLength reads a line of a mark and a number.
+// redisLength reads a line that consists of a mark and a number.
 func redisLength(from *bufio.Reader, mark byte) (line []byte, length int64, err error) {
 	if line, err = from.ReadBytes('\n'); err != nil {
 		return nil, 0, err
@@ -103,7 +103,7 @@ func redisLength(from *bufio.Reader, mark byte) (line []byte, length int64, err 
 	return line, length, err
 }
 
-// Postgres has messages of a type and a length, after a first one without a type.
+// Postgres splits messages with a type and a length; the first one has no type.
 func Postgres() Splitter {
 	started := false
 	return func(from *bufio.Reader) ([]byte, Kind, error) {
@@ -125,7 +125,7 @@ func Postgres() Splitter {
 	}
 }
 
-// HTTP is of requests one after the other.
+// HTTP splits consecutive requests.
 func HTTP() Splitter {
 	return func(from *bufio.Reader) ([]byte, Kind, error) {
 		request, err := http.ReadRequest(from)
@@ -141,7 +141,8 @@ func HTTP() Splitter {
 	}
 }
 
-// NATS has lines, of which those that publish have a body of the length that is last.
+// NATS splits lines. A line that publishes is followed by a body, whose length is the
+// line's last field.
 func NATS() Splitter {
 	return func(from *bufio.Reader) ([]byte, Kind, error) {
 		line, err := from.ReadBytes('\n')

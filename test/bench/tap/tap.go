@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 )
 
-// Tap is a proxy before one server. Close ends it.
+// Tap is a proxy in front of one server. Close ends it.
 type Tap struct {
-	// Addr is where clients connect.
+	// Addr is the address for clients.
 	Addr string
 
 	to       string
@@ -24,10 +24,10 @@ type Tap struct {
 	mu     sync.Mutex
 	conns  map[net.Conn]bool
 	closed bool
-	failed error // the first connection that was not the protocol
+	failed error // error of the first connection with a different protocol
 }
 
-// New opens a tap before the server.
+// New opens a tap in front of a server.
 func New(to string, protocol Protocol) (*Tap, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -38,8 +38,8 @@ func New(to string, protocol Protocol) (*Tap, error) {
 	return t, nil
 }
 
-// Counts are the requests so far, the heartbeats, and the first error that was not
-// the end of a connection.
+// Counts returns the number of requests and heartbeats so far, and the first error other
+// than the end of a connection.
 func (t *Tap) Counts() (requests, heartbeats int64, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,7 +68,7 @@ func (t *Tap) accept() {
 	}
 }
 
-// keep notes a connection, and returns false after Close.
+// keep records a connection, and returns false after Close.
 func (t *Tap) keep(c net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,7 +90,7 @@ func (t *Tap) serve(client net.Conn) {
 	}
 	server, err := net.Dial("tcp", t.to)
 	if err != nil {
-		return // the client sees the end
+		return // the client sees the end of its connection
 	}
 	defer t.drop(server)
 	if !t.keep(server) {
@@ -106,7 +106,7 @@ func (t *Tap) serve(client net.Conn) {
 	back.Wait()
 }
 
-// forward passes on what a client sends, frame by frame.
+// forward forwards a client's bytes frame by frame.
 func (t *Tap) forward(client, server net.Conn) {
 	in, out, split := bufio.NewReaderSize(client, 16<<10), bufio.NewWriter(server), t.protocol()
 	for {
@@ -130,7 +130,7 @@ func (t *Tap) forward(client, server net.Conn) {
 	}
 }
 
-// note keeps the first error that is not the end of a connection.
+// note keeps the first error other than the end of a connection.
 func (t *Tap) note(err error) {
 	if ended(err) {
 		return
@@ -142,7 +142,7 @@ func (t *Tap) note(err error) {
 	}
 }
 
-// ended reports whether an error says that a connection has ended.
+// ended reports whether an error only means that a connection has ended.
 func ended(err error) bool {
 	var broken *net.OpError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.As(err, &broken)

@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// streams are what a client of each protocol sends, with what is counted of it.
+// streams are what clients send in each protocol, with the expected counts.
 var streams = []struct {
 	name                 string
 	protocol             Protocol

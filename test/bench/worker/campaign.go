@@ -20,14 +20,14 @@ type entrant struct {
 	led          func()
 }
 
-// A way brings candidates to elections: campaign returns when the context has ended,
-// or something cannot be overcome.
+// A way is a library that lets candidates campaign. campaign returns when the context has
+// ended, or on an error that it cannot handle.
 type way interface {
 	campaign(ctx context.Context, e entrant) error
 	close() error
 }
 
-// ways open a client of a store. Candidates share it.
+// ways open a client of a store, which the candidates share.
 var ways = map[string]func(ctx context.Context, url string) (way, error){
 	"conclave":  openConclave,
 	"etcd":      openEtcd,
@@ -35,9 +35,8 @@ var ways = map[string]func(ctx context.Context, url string) (way, error){
 	"client-go": openClientGo,
 }
 
-// campaign fills the process with candidates, for ever. It prints "led NAME" with every
-// leadership, and "calm GOROUTINES" for each line that it reads, when it has collected
-// its garbage.
+// campaign runs the process's candidates for ever. It prints "led NAME" for every
+// leadership. For each line of input it collects its garbage and prints "calm GOROUTINES".
 func campaign(ctx context.Context, args []string) error {
 	flag := flag.NewFlagSet("campaign", flag.ExitOnError)
 	name := flag.String("way", "conclave", "by which library")
@@ -83,7 +82,7 @@ func campaign(ctx context.Context, args []string) error {
 	}
 	group.Wait()
 	for _, w := range opened {
-		_ = w.close() // the process ends
+		_ = w.close() // the process is ending
 	}
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
 		return err
@@ -91,7 +90,7 @@ func campaign(ctx context.Context, args []string) error {
 	return nil
 }
 
-// lines are what the process prints, one at a time.
+// lines prints lines, one at a time.
 type lines struct {
 	mu sync.Mutex
 	to *bufio.Writer
@@ -101,5 +100,5 @@ func (l *lines) print(format string, args ...any) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fmt.Fprintf(l.to, format+"\n", args...)
-	_ = l.to.Flush() // nobody reads them any more: this process ends, too
+	_ = l.to.Flush() // nobody reads them any longer: this process is ending, too
 }

@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// clientGo is client-go's leaderelection on Leases, with times in the proportion of
-// the defaults: a lease of 15 s, renewed within 10, tried every 2.
+// clientGo is client-go's leaderelection on Leases, with times in the proportions of the
+// defaults: a lease of 15 s, renewed within 10, tried every 2.
 type clientGo struct{ client *kubernetes.Clientset }
 
 func openClientGo(_ context.Context, url string) (way, error) {
@@ -23,7 +23,7 @@ func openClientGo(_ context.Context, url string) (way, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // what it would ask for without a limit of its own
+	config.QPS = -1 // no limit of its own on the request rate
 	client, err := kubernetes.NewForConfig(config)
 	return clientGo{client}, err
 }

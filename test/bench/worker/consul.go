@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/consul/api"
 )
 
-// consulOwn is the Lock of Consul's client, which is what `consul lock` runs.
+// consulOwn is the Lock of Consul's client, which `consul lock` uses.
 type consulOwn struct{ client *api.Client }
 
 func openConsul(_ context.Context, url string) (way, error) {
@@ -28,14 +28,14 @@ func (o consulOwn) campaign(ctx context.Context, e entrant) error {
 		}
 		lost, err := lock.Lock(ctx.Done())
 		if err != nil || lost == nil {
-			continue // it has paused
+			continue // Lock has paused before it returned
 		}
 		e.led()
 		select {
 		case <-lost:
 		case <-ctx.Done():
 		}
-		_ = lock.Unlock() // or its session runs out
+		_ = lock.Unlock() // otherwise its session expires
 	}
 	return nil
 }

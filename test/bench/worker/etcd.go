@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// etcdOwn is clientv3/concurrency: an Election on a Session for each candidate, as
-// etcdctl elect has it.
+// etcdOwn is clientv3/concurrency: an Election on a Session for each candidate, as in
+// etcdctl elect.
 type etcdOwn struct{ client *clientv3.Client }
 
 func openEtcd(_ context.Context, url string) (way, error) {
@@ -35,7 +35,7 @@ func (o etcdOwn) campaign(ctx context.Context, e entrant) error {
 			case <-ctx.Done():
 			}
 		}
-		_ = session.Close() // or it runs out
+		_ = session.Close() // otherwise it expires
 	}
 	return nil
 }

@@ -15,27 +15,27 @@ import (
 	"github.com/conclave-project/conclave/internal/loadgen"
 )
 
-// keys are how many are read and written.
+// keys is the number of keys that are read and written.
 const keys = 10_000
 
-// A store is a connection to what is compared, with what both kinds of stores do
-// alike. Keys are numbered.
+// A store is a connection to a store, with the operations that both kinds of stores have.
+// Keys are numbered.
 type store interface {
 	get(ctx context.Context, key int) error
-	// getLatest is a read that shows every write answered before.
+	// getLatest is a read that sees every write answered before.
 	getLatest(ctx context.Context, key int) error
 	set(ctx context.Context, key int, data []byte) error
 	create(ctx context.Context, name string, data []byte) error
-	// hold makes a key that goes with this connection's lease, and takes it away.
+	// hold creates a key that is bound to this connection's lease, and deletes it.
 	hold(ctx context.Context, name string, data []byte) error
 	// lease begins a lease with a key, and ends it.
 	lease(ctx context.Context, name string, data []byte) error
-	// watch tells of each change of a key.
+	// watch calls told for each change of a key.
 	watch(ctx context.Context, key int, told func()) error
 	close()
 }
 
-// works are what is measured.
+// works are the operations that are measured.
 var works = map[string]func(ctx context.Context, s store, n int, data []byte) error{
 	"get":        func(ctx context.Context, s store, n int, _ []byte) error { return s.get(ctx, n%keys) },
 	"get-latest": func(ctx context.Context, s store, n int, _ []byte) error { return s.getLatest(ctx, n%keys) },
@@ -51,17 +51,17 @@ var works = map[string]func(ctx context.Context, s store, n int, data []byte) er
 	},
 }
 
-// measured is what load prints, as JSON.
+// measured is the result that load prints, as JSON.
 type measured struct {
 	Operations int64
 	Seconds    float64
 	P50, P99   time.Duration
 }
 
-// load puts one work on a store: each connection has so many requests in flight. The
-// work "fill" makes the keys, and "watch" has watchers on one key, an operation being
-// a write that all of them are told of before the next one. It says "begin" on its
-// first line, and waits for one on its input before the work.
+// load runs one work on a store; each connection has the given number of requests in
+// flight. The work "fill" creates the keys. "watch" has watchers on one key; its operation
+// is a write of which all of them must be notified before the next one. load prints "begin"
+// as its first line, and waits for a line of input before the work.
 func load(ctx context.Context, args []string) error {
 	flag := flag.NewFlagSet("load", flag.ExitOnError)
 	url := flag.String("url", "", "of the servers: etcd:// or zookeeper://")
@@ -118,7 +118,7 @@ func connect(ctx context.Context, url string, connections int) ([]store, error) 
 	return stores, nil
 }
 
-// fill makes the keys.
+// fill creates the keys.
 func fill(ctx context.Context, stores []store, data []byte) error {
 	var next atomic.Int64
 	var group sync.WaitGroup
@@ -153,8 +153,8 @@ func first(failed chan error) error {
 	}
 }
 
-// begin tells the one who measures that the work begins, and waits until it has read
-// the counters.
+// begin reports that the work can begin, and waits until the measuring process has read the
+// counters.
 func begin() error {
 	fmt.Println("begin")
 	var line string
@@ -162,7 +162,7 @@ func begin() error {
 	return err
 }
 
-// worked lets all connections work.
+// worked runs the work on all connections.
 func worked(stores []store, inFlight int, lasts time.Duration, work func(s store, n int) error) (m measured, err error) {
 	if err := begin(); err != nil {
 		return m, err
@@ -196,7 +196,7 @@ func worked(stores []store, inFlight int, lasts time.Duration, work func(s store
 	return m, first(failed)
 }
 
-// watched writes one key again and again, each time until all watchers are told.
+// watched writes one key repeatedly, and each time waits until all watchers were notified.
 func watched(ctx context.Context, stores []store, watchers int, data []byte, lasts time.Duration) (m measured, err error) {
 	told := make(chan struct{}, watchers)
 	for n := range watchers {

@@ -9,10 +9,10 @@ import (
 	"go.uber.org/zap"
 )
 
-// leaseSeconds are of the leases that a load makes.
+// leaseSeconds is the time to live of the leases that a load creates.
 const leaseSeconds = 10
 
-// etcdStore is one connection to a server of etcd, with a lease.
+// etcdStore is one connection to an etcd server, with a lease.
 type etcdStore struct {
 	client *clientv3.Client
 	own    clientv3.LeaseID

@@ -27,7 +27,7 @@ func (s *zooKeeperStore) get(ctx context.Context, key int) error {
 	return err
 }
 
-// getLatest sends both requests at once: they are answered in their order.
+// getLatest sends both requests at once: they are answered in order.
 func (s *zooKeeperStore) getLatest(ctx context.Context, key int) error {
 	path := keyName(fmt.Sprint(key))
 	sync, err := s.client.Submit(ctx, zk.Request{Op: zk.OpSync, Path: path})
@@ -63,7 +63,7 @@ func hold(ctx context.Context, c *client.Client, name string, data []byte, takeA
 	return err
 }
 
-// lease is a session, which has a connection of its own.
+// lease opens and closes a session, on a connection of its own.
 func (s *zooKeeperStore) lease(ctx context.Context, name string, data []byte) error {
 	c, err := client.Dial(ctx, s.addr, client.Options{SessionTimeout: leaseSeconds * time.Second})
 	if err != nil {

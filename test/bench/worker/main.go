@@ -1,11 +1,11 @@
-// Command worker is a process that bench starts and measures, with the libraries of
-// several stores: it is a module of its own because of them.
+// Command worker is a process that bench starts and measures. It needs the client libraries
+// of several stores, so it is a separate module.
 //
 //	worker campaign -way WAY -url URL [-elections N] [-candidates N] [-clients N] [-lease D]
 //	worker load -url URL -work WORK [-connections N] [-in-flight N] [-for D]
 //
-// campaign is candidates of elections, by Conclave's SDK or by the store's own library.
-// load puts the same work on etcd and on servers of ZooKeeper's protocol.
+// campaign runs candidates of elections, with Conclave's SDK or the store's own library.
+// load runs the same work on etcd and on servers with ZooKeeper's protocol.
 package main
 
 import (

@@ -1,10 +1,10 @@
 // Command etcdlock is a process of the experiment with pauses (package
-// election/electiontest/lostupdate) that uses etcd's own lock, as etcdctl lock
-// does. It holds the lock for a second at a time, so that it goes round.
+// election/electiontest/lostupdate) that uses etcd's own lock, like etcdctl lock. It holds
+// the lock for a second at a time, so all processes get their turn.
 //
 //	etcdlock HOST:PORT REGISTERS
 //
-// Its token is the revision of etcd in which it got the lock.
+// Its token is the revision of etcd at which it got the lock.
 package main
 
 import (

@@ -1,13 +1,12 @@
-// Command clientgo is a candidate that uses client-go's leaderelection, for
-// tests that share a Lease with it. It campaigns until its standard input ends,
-// and writes a line when it begins and when it ends to lead:
+// Command clientgo is a candidate that uses client-go's leaderelection, for tests that
+// share a Lease with it. It campaigns until its standard input ends, and prints a line when
+// it begins and when it stops leading:
 //
 //	elected 12345678901234    nanoseconds of CLOCK_BOOTTIME
 //	ended 12345678901234
 //
-// A line "resign" on the input makes it release the Lease and campaign again.
-// It ends its work before it does: client-go releases before it calls
-// OnStoppedLeading.
+// A line "resign" on the input makes it release the Lease and campaign again. It ends its
+// work before it releases, because client-go releases before it calls OnStoppedLeading.
 package main
 
 import (
@@ -83,11 +82,11 @@ func run() error {
 	return nil
 }
 
-// candidate is what this process knows.
+// candidate is the state of this process.
 type candidate struct {
 	mu     sync.Mutex
 	leads  bool
-	over   bool // this term's work was ended before it began
+	over   bool // the term's work was ended before it began
 	cancel context.CancelFunc
 }
 
@@ -117,7 +116,7 @@ func (c *candidate) ended() {
 	c.leads = false
 }
 
-// resign ends the work, then the term. A candidate that waits goes on waiting.
+// resign ends the work, then the term. A waiting candidate keeps waiting.
 func (c *candidate) resign() {
 	c.mu.Lock()
 	leads, cancel := c.leads, c.cancel

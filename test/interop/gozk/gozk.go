@@ -1,6 +1,5 @@
-// Package gozk proves a server against go-zookeeper/zk, unmodified.
+// Package gozk tests a server with go-zookeeper/zk, unmodified.
 //
-// In goes the server's address, ZK_ADDRESS; all the rest is in the tests, under
-// the build tag interop. It is a module of its own, so that the client is no
-// requirement of anything else here.
+// ZK_ADDRESS is the server's address; everything else is in the tests, under the build tag
+// interop. It is a separate module, so nothing else here requires the client.
 package gozk

@@ -35,7 +35,7 @@ func connect(t *testing.T) *zk.Conn {
 	return c
 }
 
-// dial returns a client that has a session, and its events.
+// dial returns a client with a session, and its events.
 func dial(t *testing.T, addr string, timeout time.Duration) (*zk.Conn, <-chan zk.Event) {
 	t.Helper()
 	c, events, err := zk.Connect([]string{addr}, timeout, zk.WithLogger(silent{}), zk.WithDialer(dialer(t)))
@@ -47,7 +47,7 @@ func dial(t *testing.T, addr string, timeout time.Duration) (*zk.Conn, <-chan zk
 	return c, events
 }
 
-// dialer connects over TLS where ZK_TLS names certificates.
+// dialer connects over TLS if ZK_TLS names certificates.
 func dialer(t *testing.T) zk.Dialer {
 	t.Helper()
 	dir := os.Getenv("ZK_TLS")
@@ -67,7 +67,7 @@ func dialer(t *testing.T) zk.Dialer {
 	}
 }
 
-// fresh makes a znode of its own for the test.
+// fresh creates a znode for one test.
 func fresh(t *testing.T, c *zk.Conn) string {
 	t.Helper()
 	if _, err := c.Create("/gozk", nil, 0, zk.WorldACL(zk.PermAll)); err != nil && err != zk.ErrNodeExists {

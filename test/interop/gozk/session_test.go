@@ -12,7 +12,7 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// A cutter is a TCP proxy to the server whose connections can be cut.
+// A cutter is a TCP proxy to the server that can close its connections.
 type cutter struct {
 	listener net.Listener
 	target   string
@@ -60,12 +60,12 @@ func (p *cutter) accept() {
 }
 
 func copyAndClose(to, from net.Conn) {
-	io.Copy(to, from) // ends when either side is cut
+	io.Copy(to, from) // ends when either side is closed
 	to.Close()
 	from.Close()
 }
 
-// setOpen false cuts all connections and refuses new ones until setOpen true.
+// setOpen(false) closes all connections and refuses new ones until setOpen(true).
 func (p *cutter) setOpen(open bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// A need is something that a suite takes from the system: a check that it is
-// there, and the Debian packages that bring it.
+// A need is something that a suite needs from the system: a check whether it is installed,
+// and the Debian packages that contain it.
 type need struct {
 	what     string
-	check    []string // a command that ends with 0 if it is there
+	check    []string // a command whose exit code is 0 if it is installed
 	packages []string
 }
 
@@ -35,7 +35,7 @@ var (
 		[]string{"libzookeeper-mt-dev"}}
 )
 
-// install brings what is missing with apt, as root; else it says what to do.
+// install installs what is missing with apt, as root; otherwise it prints what to do.
 func install(ctx context.Context, needs []need) error {
 	var packages []string
 	for _, n := range needs {

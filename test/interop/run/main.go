@@ -1,16 +1,15 @@
 //go:build linux
 
-// Command run proves a server against clients that others wrote: Apache's Java
-// client, Curator, kazoo, go-zookeeper and the C client, all unmodified, and
-// exchanges data directories with Apache ZooKeeper. By name it runs the tests that
-// ZooKeeper and Curator publish beside their libraries.
+// Command run tests a server with clients by others: Apache's Java client, Curator, kazoo,
+// go-zookeeper and the C client, all unmodified, and exchanges data directories with Apache
+// ZooKeeper. By name, it also runs the tests that ZooKeeper and Curator publish beside
+// their libraries.
 //
-// In goes the kind of server (Conclave of this tree, or an Apache release for
-// comparison), the kinds of an ensemble of which the clients use a follower, or
-// the address of one that runs already. Out come a line for each
-// test and, last, the plain line "N passed, N failed". What a suite needs
-// (Java, Maven, Python packages, the C library) is installed by name when it is
-// missing, with apt as root; on other systems the missing names are printed.
+// It takes the kind of server (Conclave of this tree, or an Apache release for comparison),
+// the kinds of an ensemble of which the clients use a follower, or the address of a running
+// server. It prints a line for each test and, last, the line "N passed, N failed". Packages
+// that a suite needs (Java, Maven, Python packages, the C library) are installed by name if
+// they are missing, with apt as root; on other systems the missing names are printed.
 //
 // Exit codes: 0 all passed, 1 something failed, 2 a suite could not be run.
 package main
@@ -31,9 +30,8 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// serverConfig is what the suites expect of a server, besides the defaults of
-// package servers: short sessions may be asked for, and super:interop is the
-// super user.
+// serverConfig is the configuration that the suites expect, in addition to the defaults of
+// package servers: short sessions are allowed, and super:interop is the super user.
 var serverConfig = []string{
 	"tickTime=500",
 	"maxSessionTimeout=20000",
@@ -41,8 +39,8 @@ var serverConfig = []string{
 	"authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
 }
 
-// serverProperties let containers and TTL znodes go soon, and clients prove by SASL that
-// they are those of jaas.conf.
+// serverProperties make containers and TTL znodes expire soon, and let the clients of
+// jaas.conf authenticate by SASL.
 func serverProperties() (map[string]string, error) {
 	root, err := servers.Root()
 	return map[string]string{
@@ -58,7 +56,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program with its arguments; it returns the exit code.
+// run runs the program with its arguments; it returns the exit code.
 func run(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("run", flag.ContinueOnError)
 	kind := flags.String("kind", "conclave", "server to start: conclave or apache-VERSION")
@@ -113,7 +111,7 @@ func run(ctx context.Context, args []string) int {
 	return r.finish()
 }
 
-// kindsByName are the servers to start: one, or an ensemble.
+// kindsByName returns the servers to start: one, or an ensemble.
 func kindsByName(one, ensemble string) ([]servers.Kind, error) {
 	if ensemble == "" {
 		ensemble = one
@@ -132,7 +130,7 @@ func kindsByName(one, ensemble string) ([]servers.Kind, error) {
 	return kinds, nil
 }
 
-// kindByName turns the name of a server into what starts it.
+// kindByName returns the kind with the given name.
 func kindByName(name string) (servers.Kind, error) {
 	if version, ok := strings.CutPrefix(name, "apache-"); ok {
 		return servers.Apache(version), nil
@@ -156,15 +154,15 @@ func checkSuites(chosen string) error {
 	return nil
 }
 
-// A target is what a suite runs against.
+// A target is what a suite is run against.
 type target struct {
 	kinds []servers.Kind        // one server, or an ensemble
-	addr  string                // of what runs already
-	tls   *servers.Certificates // nil: plain
+	addr  string                // of a running server
+	tls   *servers.Certificates // nil: no TLS
 }
 
-// start starts it, unless it runs already, and returns the address for clients
-// and what ends it.
+// start starts the target, unless it is running already, and returns the address for
+// clients and a function that ends it.
 func (t target) start(ctx context.Context) (addr string, end func() error, err error) {
 	if t.addr != "" {
 		return t.addr, func() error { return nil }, nil
@@ -194,7 +192,7 @@ func (t target) start(ctx context.Context) (addr string, end func() error, err e
 	return e.Member(1).Addr, e.Close, nil
 }
 
-// startLate starts the first server when the others have a leader.
+// startLate starts the first server once the others have a leader.
 func startLate(ctx context.Context, e *servers.Ensemble) error {
 	if err := servers.StartAll(ctx, e.Members[1:]...); err != nil {
 		return err
@@ -205,7 +203,8 @@ func startLate(ctx context.Context, e *servers.Ensemble) error {
 	return e.Member(1).AwaitMode(ctx, "follower")
 }
 
-// tlsVariables tell the suites' clients where the certificates are; Java's take properties.
+// tlsVariables are the variables that tell the suites' clients where the certificates are;
+// Java's clients take properties.
 func tlsVariables(files *servers.Certificates) []string {
 	if files == nil {
 		return nil
@@ -217,8 +216,8 @@ func tlsVariables(files *servers.Certificates) []string {
 	}, " ")}
 }
 
-// runSuite installs what the suite needs, starts fresh servers for it and runs
-// it. The suite sees the address for clients as ZK_ADDRESS.
+// runSuite installs what the suite needs, starts fresh servers and runs the suite. The
+// suite finds the address for clients in ZK_ADDRESS.
 func runSuite(ctx context.Context, s suite, t target) ([]result, error) {
 	if err := install(ctx, s.needs); err != nil {
 		return nil, err

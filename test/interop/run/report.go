@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// detailLines is how much of a failure is shown without -v.
+// detailLines is how many lines of a failure are shown without -v.
 const detailLines = 12
 
-// report prints results as they come and counts them.
+// report prints results as they arrive and counts them.
 type report struct {
 	out     io.Writer
 	verbose bool
 
 	passed, failed int
-	broken         bool // a suite could not be run at all
+	broken         bool // a suite could not be run
 }
 
-// suite prints one suite: a line for it and some for each failure.
+// suite prints the result of one suite: one line, and some lines for each failure.
 func (r *report) suite(name string, results []result, err error, took time.Duration) {
 	if err != nil {
 		fmt.Fprintf(r.out, "%-12s could not be run: %v\n", name, err)

@@ -19,7 +19,7 @@ type result struct {
 	detail string // why it failed
 }
 
-// parseLines reads "ok NAME" and "not ok NAME: WHY"; other lines do not count.
+// parseLines parses "ok NAME" and "not ok NAME: WHY"; other lines are ignored.
 func parseLines(out string) []result {
 	var results []result
 	for line := range strings.Lines(out) {
@@ -35,8 +35,8 @@ func parseLines(out string) []result {
 	return results
 }
 
-// endedWell adds a failure when a program ended badly although all tests that
-// it reported have passed: it broke off in the middle.
+// endedWell adds a failure if a program ended with an error although all tests that it
+// reported have passed: it stopped in the middle.
 func endedWell(results []result, err error, out string) []result {
 	for _, r := range results {
 		if !r.passed {
@@ -49,8 +49,8 @@ func endedWell(results []result, err error, out string) []result {
 	return results
 }
 
-// parseGoTest reads the events of "go test -json". Only leaves count: a test
-// with subtests is its subtests.
+// parseGoTest parses the events of "go test -json". Only leaves count: for a test with
+// subtests, only the subtests.
 func parseGoTest(out string, runErr error) ([]result, error) {
 	type event struct{ Action, Test, Output string }
 	output := map[string]string{}
@@ -79,8 +79,8 @@ func parseGoTest(out string, runErr error) ([]result, error) {
 	return endedWell(leaves(results), runErr, output[""]+rest.String()), lines.Err()
 }
 
-// leaves are the results without those of parents. A parent that failed by
-// itself, none of its subtests having failed, stays.
+// leaves returns the results without parents. A parent stays if it failed although none of
+// its subtests did.
 func leaves(results []result) []result {
 	parents, blamed := map[string]bool{}, map[string]bool{}
 	for _, r := range results {
@@ -100,7 +100,7 @@ func leaves(results []result) []result {
 	return kept
 }
 
-// junitSuite is what Surefire and pytest write; pytest puts suites in a frame.
+// junitSuite is the format of Surefire and pytest; pytest wraps suites in another element.
 type junitSuite struct {
 	Suites []junitSuite `xml:"testsuite"`
 	Cases  []struct {

@@ -16,28 +16,28 @@ type suite struct {
 	name  string
 	needs []need
 
-	// ownServers: the suite starts servers itself and only needs their kind.
+	// ownServers: the suite starts servers itself and needs only their kind.
 	ownServers bool
 
-	// tls: its clients can speak TLS.
+	// tls: the suite's clients support TLS.
 	tls bool
 
-	// byName: it takes long, and runs only where its name is given.
+	// byName: the suite takes long, and runs only if it is named.
 	byName bool
 
-	// run runs all tests. The error is for a suite that could not run; a
-	// failing test is a result.
+	// run runs all tests. It returns an error if the suite could not run; a failed test is
+	// a result.
 	run func(ctx context.Context, e *environment) ([]result, error)
 }
 
-// environment is where a suite runs.
+// environment is the environment of a suite.
 type environment struct {
-	root, cache string   // the source tree; what is kept between runs
-	variables   []string // further environment variables
-	tls         bool     // the clients speak TLS
+	root, cache string   // the source tree; a directory that is kept between runs
+	variables   []string // additional environment variables
+	tls         bool     // the clients use TLS
 }
 
-// suites in the order in which they run: the quick ones first.
+// suites are in the order in which they run, the quick ones first.
 var suites = []suite{
 	{name: "c", needs: []need{needCC, needZooKeeperC}, run: runC},
 	{name: "go", tls: true, run: runGo},
@@ -60,7 +60,7 @@ func suiteNames() []string {
 	return names
 }
 
-// longSuites are those that run only by name.
+// longSuites returns the suites that run only by name.
 func longSuites() []string {
 	var names []string
 	for _, s := range suites {
@@ -71,9 +71,9 @@ func longSuites() []string {
 	return names
 }
 
-// command runs a program in a folder of the tree and returns its output and
-// whether it ended with 0. Most test programs say "a test failed" so, which is
-// why that is no error here.
+// command runs a program in a directory of the tree and returns its output, and whether its
+// exit code was 0. Most test programs report a failed test by another exit code, so that is
+// not an error here.
 func (e *environment) command(ctx context.Context, dir string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, args[0], args[1:]...)
 	c.Dir = filepath.Join(e.root, dir)
@@ -84,7 +84,7 @@ func (e *environment) command(ctx context.Context, dir string, args ...string) (
 	return out.String(), err
 }
 
-// scratch is an empty folder for a suite's build and reports.
+// scratch returns an empty directory for a suite's build and reports.
 func (e *environment) scratch(name string) (string, error) {
 	dir := filepath.Join(e.cache, "interop-"+name)
 	if err := os.RemoveAll(dir); err != nil {
@@ -93,8 +93,8 @@ func (e *environment) scratch(name string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// runC compiles test/interop/c against the system's C client and reads its
-// lines "ok NAME" and "not ok NAME: WHY".
+// runC compiles test/interop/c against the system's C client and parses its output lines
+// "ok NAME" and "not ok NAME: WHY".
 func runC(ctx context.Context, e *environment) ([]result, error) {
 	dir, err := e.scratch("c")
 	if err != nil {
@@ -114,15 +114,15 @@ func runC(ctx context.Context, e *environment) ([]result, error) {
 	return endedWell(results, err, out), nil
 }
 
-// runGo runs the module test/interop/gozk on its own, outside the workspace.
+// runGo runs the module test/interop/gozk outside the workspace.
 func runGo(ctx context.Context, e *environment) ([]result, error) {
 	e.variables = append(e.variables, "GOWORK=off")
 	out, err := e.command(ctx, "test/interop/gozk", "go", "test", "-count=1", "-json", "-tags=interop", "./...")
 	return parseGoTest(out, err)
 }
 
-// runDirectories runs the Go tests of test/interop: they exchange directories, and let
-// Java's clients prove who they are.
+// runDirectories runs the Go tests of test/interop: they exchange data directories, and let
+// Java's clients authenticate.
 func runDirectories(ctx context.Context, e *environment) ([]result, error) {
 	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/interop")
 	return parseGoTest(out, err)
@@ -134,11 +134,11 @@ func runPrometheus(ctx context.Context, e *environment) ([]result, error) {
 	return parseGoTest(out, err)
 }
 
-// axeVersion is the checker of pages for those who do not see or do not use a mouse.
+// axeVersion is the accessibility checker for pages.
 const axeVersion = "axe-core@4.10.3"
 
-// runBrowser makes the site of the documentation and drives it, the laboratory and the dashboard in Chromium: the modules
-// tools/site and test/browser, outside the workspace.
+// runBrowser makes the documentation site and drives it, the laboratory and the dashboard
+// in Chromium, with the modules tools/site and test/browser, outside the workspace.
 func runBrowser(ctx context.Context, e *environment) ([]result, error) {
 	dir := filepath.Join(e.cache, "axe")
 	axe := filepath.Join(dir, "node_modules", "axe-core", "axe.min.js")
@@ -166,13 +166,13 @@ func runTerminal(ctx context.Context, e *environment) ([]result, error) {
 	return parseGoTest(out, err)
 }
 
-// runZKCli runs scripts by Apache's zkCli.sh and by conclave sh: test/zkcli.
+// runZKCli runs scripts with Apache's zkCli.sh and with conclave sh: test/zkcli.
 func runZKCli(ctx context.Context, e *environment) ([]result, error) {
 	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/zkcli")
 	return parseGoTest(out, err)
 }
 
-// runPython runs test/interop/python in a virtual environment that is kept.
+// runPython runs test/interop/python in a virtual environment that is kept between runs.
 func runPython(ctx context.Context, e *environment) ([]result, error) {
 	venv := filepath.Join(e.cache, "venv")
 	python := filepath.Join(venv, "bin", "python")
@@ -197,7 +197,7 @@ func runPython(ctx context.Context, e *environment) ([]result, error) {
 }
 
 // runJava runs test/interop/java with Maven, and compiles the program of docs/coming-from
-// that needs a library of its own.
+// that needs an additional library.
 func runJava(ctx context.Context, e *environment) ([]result, error) {
 	shown, err := e.scratch("comingfrom")
 	if err != nil {
@@ -212,7 +212,7 @@ func runJava(ctx context.Context, e *environment) ([]result, error) {
 	}
 	args := []string{"mvn", "-B", "-ntp", "-Dinterop.build=" + dir, "test"}
 	if !e.tls {
-		args = append(args, "-Dtest=!TlsTest") // a test that is left out counts as failed
+		args = append(args, "-Dtest=!TlsTest") // a skipped test would count as failed
 	}
 	out, err := e.command(ctx, "test/interop/java", args...)
 	files, globErr := filepath.Glob(filepath.Join(dir, "surefire-reports", "TEST-*.xml"))

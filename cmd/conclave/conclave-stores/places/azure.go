@@ -20,8 +20,8 @@ type azurePlace struct {
 	prefix string
 }
 
-// Azure opens the place of a URL azureblob://ACCOUNT/CONTAINER/PREFIX, with the parameters
-// of elections there.
+// Azure opens the place of a URL azureblob://ACCOUNT/CONTAINER/PREFIX, with the same
+// parameters as for elections there.
 func Azure(ctx context.Context, text string) (backup.Place, error) {
 	client, _, err := azureblob.Connect(ctx, text)
 	if err != nil {

@@ -1,14 +1,15 @@
-// Package places keeps backups in object stores.
+// Package places stores backups in object stores.
 //
-// In goes the URL of a store, as elections take it; out comes a place of package backup,
-// whose files are the objects below the prefix of the URL. An object appears when all of it
-// was taken, which both stores promise: one that did not come whole is none.
+// It opens the URL of a store, in the form that elections take, as a place of package
+// backup whose files are the objects below the URL's prefix. An object appears only when it
+// is complete, which both stores guarantee: after a partial upload there is no object.
 //
 //	s3.go     S3, and stores that speak its protocol
 //	azure.go  Azure Blob Storage
 //
-// What is kept below the prefix beside a backup is left alone. Nothing is locked: a place
-// takes what several servers write, and one that is removed while it is read is missing.
+// Other objects below the prefix are left alone. There are no locks: several servers may
+// write to a place at once, and a file that is removed while it is read is reported as
+// missing.
 package places
 
 import (
@@ -18,8 +19,8 @@ import (
 	"strings"
 )
 
-// upload runs write and take at the same time, and take reads what write writes. It returns
-// the error of write before that of take, which has followed from it.
+// upload runs write and take concurrently; take reads what write writes. If write fails,
+// its error is returned, because an error of take is then only a consequence.
 func upload(write func(io.Writer) error, take func(io.Reader) error) error {
 	r, w := io.Pipe()
 	written := make(chan error, 1)
@@ -29,7 +30,7 @@ func upload(write func(io.Writer) error, take func(io.Reader) error) error {
 		written <- err
 	}()
 	err := take(r)
-	_ = r.CloseWithError(errors.Join(errUpload, err)) // write ends, if it has not
+	_ = r.CloseWithError(errors.Join(errUpload, err)) // ends write if it still runs
 	failed := <-written
 	if failed == nil || err != nil && errors.Is(failed, errUpload) {
 		return err
@@ -39,7 +40,7 @@ func upload(write func(io.Writer) error, take func(io.Reader) error) error {
 
 var errUpload = errors.New("the store has not taken the whole file")
 
-// prefixOf returns what stands before the names of files: the path of the URL after so many
+// prefixOf returns the prefix of file names: the path of the URL after the given number of
 // parts.
 func prefixOf(text string, parts int) (string, error) {
 	u, err := url.Parse(text)

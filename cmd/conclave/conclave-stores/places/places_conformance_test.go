@@ -25,7 +25,7 @@ func TestPlaceOnMinIO(t *testing.T) { onStore(t, "minio", S3) }
 
 func TestPlaceOnAzurite(t *testing.T) { onStore(t, "azureblob", Azure) }
 
-// onStore makes, reads, lists and removes files in a real store.
+// onStore creates, reads, lists and removes files in a real store.
 func onStore(t *testing.T, name string, open func(context.Context, string) (backup.Place, error)) {
 	server := stores.Start(t, name)
 	for variable, value := range map[string]string{
@@ -67,7 +67,7 @@ func onStore(t *testing.T, name string, open func(context.Context, string) (back
 			t.Errorf("a source that fails after %d bytes: %v", after, err)
 		}
 	}
-	other := at("/zk/one/below") // below the place, and beside it
+	other := at("/zk/one/below") // below the place, and outside it
 	for _, p := range []backup.Place{other, at("/zk/oneself")} {
 		if err := p.Put(t.Context(), "stranger", func(w io.Writer) error { return nil }); err != nil {
 			t.Fatal(err)

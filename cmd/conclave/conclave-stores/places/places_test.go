@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The error of a file that cannot be made is that of its source, if that has failed, and
-// neither side waits for the other.
+// If the source of a file fails, its error is returned, and not the error of the upload
+// that follows from it. Neither side waits for the other.
 func TestUploadTellsWhatHasFailed(t *testing.T) {
 	source, store := errors.New("the source"), errors.New("the store")
 	many := strings.Repeat("x", 1<<20)

@@ -23,7 +23,8 @@ type s3Place struct {
 	bucket, prefix string
 }
 
-// S3 opens the place of a URL s3://BUCKET/PREFIX, with the parameters of elections there.
+// S3 opens the place of a URL s3://BUCKET/PREFIX, with the same parameters as for elections
+// in S3.
 func S3(ctx context.Context, text string) (backup.Place, error) {
 	client, options, err := backend.Connect(ctx, text)
 	if err != nil {

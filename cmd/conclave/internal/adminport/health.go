@@ -6,25 +6,25 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// health is what a supervisor is told of a server.
+// health is the answer to a supervisor's check.
 type health struct {
 	OK    bool        `json:"ok"`
-	Why   []string    `json:"why,omitempty"` // what is wrong, if it is not
+	Why   []string    `json:"why,omitempty"` // what is wrong, if not OK
 	State server.Mode `json:"state"`
-	// LeaderSilentMs is how long ago the leader's last message came, in milliseconds; 0 on
-	// a server that follows none.
+	// LeaderSilentMs is the time since the leader's last message, in milliseconds; 0 on a
+	// server that follows no leader.
 	LeaderSilentMs int64 `json:"leader_silent_ms"`
 }
 
-// checks are the questions, by their path. Each one asks the loop of the server, which does
-// not answer if it hangs: then the time limit of the port does.
+// checks are the health checks by path. Each one asks the loop of the server. If the loop
+// hangs, the time limit of the port ends the request.
 var checks = map[string]func(*server.Server) health{
 	"livez":   func(s *server.Server) health { return look(s, ends) },
 	"readyz":  func(s *server.Server) health { return look(s, ends, idles) },
 	"healthz": func(s *server.Server) health { return look(s, ends, idles, fails) },
 }
 
-// look gathers what is wrong.
+// look collects what is wrong.
 func look(s *server.Server, wrongs ...func(*server.Status) []string) health {
 	st := s.Status()
 	h := health{State: st.Mode}
@@ -38,7 +38,7 @@ func look(s *server.Server, wrongs ...func(*server.Status) []string) health {
 	return h
 }
 
-// ends is wrong with a server that is not alive: it should be started again.
+// ends returns what is wrong with a server that should be restarted.
 func ends(st *server.Status) []string {
 	if st.Ended {
 		return []string{"the server is stopping"}
@@ -46,7 +46,7 @@ func ends(st *server.Status) []string {
 	return nil
 }
 
-// idles is wrong with a server that should get no clients now.
+// idles returns what is wrong with a server that should get no clients now.
 func idles(st *server.Status) []string {
 	switch st.Mode {
 	case server.ModeLooking:
@@ -57,7 +57,7 @@ func idles(st *server.Status) []string {
 	return nil
 }
 
-// fails is wrong with a server that an operator should look at.
+// fails returns what is wrong with a server that an operator should look at.
 func fails(st *server.Status) (why []string) {
 	if st.DiskFull {
 		why = append(why, "the disk is full")
@@ -68,7 +68,7 @@ func fails(st *server.Status) (why []string) {
 	return why
 }
 
-// tell writes it, with the status that supervisors look at.
+// tell writes the result, with the HTTP status that supervisors evaluate.
 func tell(w http.ResponseWriter, h health) {
 	status := http.StatusOK
 	if !h.OK {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// Bounds of long answers: each may have 64 MiB of paths.
+// Bounds of long answers. Each may contain 64 MiB of paths.
 const (
-	longMax   = 2           // that are in memory at one time
-	longBytes = 1 << 20     // from how many bytes an answer is long
-	longWait  = time.Second // for which one waits for its place
+	longMax   = 2           // in memory at one time
+	longBytes = 1 << 20     // an answer with more bytes is long
+	longWait  = time.Second // how long a request waits for its place
 )
 
 const othersRead = "long answers are still being sent to others: ask again in a few seconds"
 
-// place is that of a long answer, from before it is made until it was written (adminport-P5). It
-// is shared by the goroutine that makes the answer and the one that writes it: where that takes too long, the one ends
-// before the other.
+// place is the right to have a long answer in memory, from before the answer is made until
+// it was written (adminport-P5). The goroutine that makes the answer and the one that
+// writes it share it, because on a timeout the second ends before the first.
 type place struct {
-	all chan struct{} // of all requests
+	all chan struct{} // shared by all requests
 
 	mu    sync.Mutex
 	users int
@@ -29,7 +29,8 @@ type place struct {
 
 type placeKey struct{}
 
-// withPlaces gives each request the right to a place, until all of its answer was written.
+// withPlaces gives each request a place to take; the place is released when the whole
+// answer was written.
 func withPlaces(handler http.Handler) http.Handler {
 	all := make(chan struct{}, longMax)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -48,7 +49,7 @@ func (p *place) use() {
 	p.users++
 }
 
-// take reports whether the answer has a place: it waits for one, if it has none.
+// take waits for a place if the answer has none yet, and reports whether it has one.
 func (p *place) take() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +66,7 @@ func (p *place) take() bool {
 	return p.taken
 }
 
-// leave releases the place, if nobody else uses it.
+// leave releases the place if nobody else uses it.
 func (p *place) leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -25,8 +25,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// store is a place as an object store is one: several servers write to it at a time, and an
-// object is there when all of it was sent.
+// store is a place that behaves like an object store: several servers write to it at the same time,
+// and an object exists once all of it was sent.
 type store struct {
 	mu      sync.Mutex
 	objects map[string][]byte
@@ -66,7 +66,7 @@ func (s *store) Remove(_ context.Context, name string) error {
 	return nil
 }
 
-// change makes one random change, or tries to.
+// change makes, or tries to make, one random change.
 func change(ctx context.Context, c *client.Client, random *rand.Rand) {
 	path := fmt.Sprintf("/d%d", random.IntN(8))
 	child := fmt.Sprintf("%s/c%d", path, random.IntN(40))
@@ -88,14 +88,14 @@ func change(ctx context.Context, c *client.Client, random *rand.Rand) {
 	}
 }
 
-// seen are the digests that servers have had, by zxid.
+// seen records the digests that servers have had, by zxid.
 type seen struct {
 	mu      sync.Mutex
 	digests map[zk.Zxid]uint64
 	differ  []zk.Zxid
 }
 
-// watch asks a server again and again what it has, until ctx ends.
+// watch asks a server for its digest again and again, until ctx ends.
 func (s *seen) watch(ctx context.Context, of func() *server.Server) {
 	for ctx.Err() == nil {
 		srv := of()
@@ -115,9 +115,9 @@ func (s *seen) watch(ctx context.Context, of func() *server.Server) {
 	}
 }
 
-// TestEveryMomentOfABackupIsWhatTheServerHad: an ensemble takes its own backups to a store,
-// encrypted, while clients write and a leader ends. Directories that are restored from it,
-// of zxids taken by chance, start as servers with the digest that was seen at that zxid.
+// TestEveryMomentOfABackupIsWhatTheServerHad has an ensemble take its own encrypted backups to a
+// store, while clients write and a leader ends. Directories are restored from the store, for zxids
+// chosen at random, and each must start as a server with the digest that was seen at that zxid.
 func TestEveryMomentOfABackupIsWhatTheServerHad(t *testing.T) {
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -199,8 +199,7 @@ func TestEveryMomentOfABackupIsWhatTheServerHad(t *testing.T) {
 	t.Logf("%d moments of %d that were seen, in %d files, epochs %v", drills, len(zxids), len(place.objects), slices.Sorted(maps.Keys(epochs)))
 }
 
-// restored restores a state to a directory, and returns the digest of a server that starts
-// there.
+// restored restores a state to a directory, and returns the digest of a server that starts on it.
 func restored(t *testing.T, b *backup.Backup, state *backup.State) uint64 {
 	t.Helper()
 	disk := vfs.NewMem()

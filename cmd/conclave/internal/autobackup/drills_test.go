@@ -2,5 +2,6 @@
 
 package autobackup
 
-// drills is how many moments are restored; `make backup-drill` restores more.
+// drills is the number of moments that are restored; `make backup-drill`
+// restores more.
 const drills = 10

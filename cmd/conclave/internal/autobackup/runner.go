@@ -19,7 +19,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Server is whose data is taken: a *server.Server.
+// Server is the server to back up: a *server.Server.
 type Server interface {
 	Status() server.Status
 	Config() server.Config
@@ -27,7 +27,7 @@ type Server interface {
 	LogDir() string
 }
 
-// Open opens a place to write to it. unlock is called after the take.
+// Open opens a place for writing. unlock is called after the backup.
 type Open func(ctx context.Context) (place backup.Place, unlock func(), err error)
 
 // Runner takes the backups of one server. Report may be called by any goroutine.
@@ -41,10 +41,11 @@ type Runner struct {
 
 	mu     sync.Mutex
 	report server.BackupReport
-	since  clock.Instant // the last success, or since it is this server's turn
+	since  clock.Instant // of the last success, or when it became this server's turn
 }
 
-// New returns the runner of a server that will be started with the logger and the clock.
+// New returns the runner for a server. The server will be started with the same logger and
+// clock.
 func New(s Settings, open Open, c clock.Clock, logger *slog.Logger) *Runner {
 	return &Runner{settings: s, open: open, clock: c, stall: stallTime, logger: logger, report: server.BackupReport{On: true, Every: s.Every}}
 }
@@ -61,16 +62,17 @@ func (r *Runner) Report() server.BackupReport {
 }
 
 const (
-	// lookTime is how often a server that is not to take any looks whether it is to.
+	// lookTime is how often a server that is not to take backups checks whether that has
+	// changed.
 	lookTime = 10 * time.Second
-	// retryTime is after how long one that has failed is tried again, at the latest.
+	// retryTime is the longest time until a failed backup is tried again.
 	retryTime = time.Minute
-	// stallTime is after how long without a byte one is given up: a store that answers nothing
-	// would hold it forever.
+	// stallTime is how long a backup may make no progress before it is given up: a store
+	// that never answers would block it for ever.
 	stallTime = 10 * time.Minute
 )
 
-// Run takes them until ctx ends, or the server.
+// Run takes backups until ctx or the server ends.
 func (r *Runner) Run(ctx context.Context, s Server) {
 	wait := min(lookTime, r.settings.Every)
 	for r.sleep(ctx, wait) {
@@ -98,7 +100,7 @@ func (r *Runner) Run(ctx context.Context, s Server) {
 			r.succeeded(&taken)
 		}
 		busy := r.clock.Now().Sub(began)
-		wait = max(wait-busy, min(busy, r.settings.Every)) // it rests as long as it was busy
+		wait = max(wait-busy, min(busy, r.settings.Every)) // rest as long as the backup took
 	}
 }
 
@@ -113,7 +115,7 @@ func (r *Runner) sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// due reports whether it is for this server to take a backup. One that serves nobody does
+// due reports whether this server must take a backup now. A server that serves nobody does
 // not know what is committed.
 func (r *Runner) due(st *server.Status) bool {
 	due := !r.settings.LeaderAlone()
@@ -162,7 +164,7 @@ func (r *Runner) failed(err error) {
 	}
 }
 
-// take takes one.
+// take takes one backup.
 func (r *Runner) take(ctx context.Context, s Server) (taken backup.Taken, err error) {
 	p := newPace(ctx, r.clock, r.settings.BytesPerSecond, r.stall)
 	defer func() {
@@ -198,7 +200,7 @@ func (r *Runner) take(ctx context.Context, s Server) (taken backup.Taken, err er
 	return taken, nil
 }
 
-// free looks at the disk of a directory.
+// free returns the free space on the disk of a directory.
 func (r *Runner) free() (int64, bool) {
 	if r.settings.InStore() {
 		return 0, false
@@ -207,8 +209,8 @@ func (r *Runner) free() (int64, bool) {
 	return int64(free), known
 }
 
-// committed asks a server for the last zxid that it has applied: one that serves has applied
-// what is committed alone.
+// committed returns the last zxid that a server has applied. A server that serves has
+// applied only what is committed.
 func committed(s Server) (zk.Zxid, error) {
 	switch st := s.Status(); st.Mode {
 	case server.ModeLeader, server.ModeStandalone, server.ModeFollower, server.ModeObserver:

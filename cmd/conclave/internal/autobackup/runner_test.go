@@ -23,12 +23,12 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// ensemble is servers in memory whose backups go to one place.
+// ensemble runs servers in memory whose backups go to one place.
 type ensemble struct {
 	*inprocess.Ensemble
 	t       *testing.T
 	told    awaittest.Log
-	disk    *vfs.Mem // of the place
+	disk    *vfs.Mem // the disk of the place
 	runners map[int]*Runner
 	stop    map[int]func()
 }
@@ -52,7 +52,7 @@ func start(t *testing.T, servers int) *ensemble {
 	return &ensemble{Ensemble: started, t: t, disk: vfs.NewMem(), runners: map[int]*Runner{}, stop: map[int]func(){}}
 }
 
-// back has a server take backups until the test ends, or stop is called.
+// back makes a server take backups until the test ends, or stop is called.
 func (e *ensemble) back(id int, s Settings, open Open, changes ...func(*Runner)) {
 	if open == nil {
 		open = func(context.Context) (backup.Place, func(), error) {
@@ -98,7 +98,7 @@ func (e *ensemble) write(c *client.Client, name string, n int) {
 	}
 }
 
-// restores waits until the end of the backup is the state of a server.
+// restores waits until the newest moment of the backup is the state of a server.
 func (e *ensemble) restores(of *server.Server) {
 	e.t.Helper()
 	awaittest.Until(e.t, "a backup of the server's state", func() bool {
@@ -118,14 +118,14 @@ func (e *ensemble) restores(of *server.Server) {
 	})
 }
 
-// reported waits until a runner tells of a backup of all that its server has: that is in the
-// place a moment before.
+// reported waits until a runner reports a backup of everything that its server has. The backup is
+// in the place a moment earlier.
 func (e *ensemble) reported(id int) {
 	e.t.Helper()
 	awaittest.Until(e.t, "the backup is told of", func() bool { return e.runners[id].Report().Last == e.Server(id).Status().Last })
 }
 
-// often are settings of a test.
+// often returns the settings of a test.
 func often(by By) Settings {
 	s := Default()
 	s.Place, s.Every, s.By = "/backup", 20*time.Millisecond, by
@@ -138,8 +138,8 @@ func (e *ensemble) led() int {
 	return e.Leader()
 }
 
-// The leader alone writes to the place, and when another one leads, that one goes on where
-// the first has ended.
+// Only the leader writes to the place. When another server leads, it continues where the first
+// leader ended.
 func TestLeaderTakesBackupsAndTheNextOneGoesOn(t *testing.T) {
 	e := start(t, 3)
 	leader := e.led()
@@ -171,7 +171,7 @@ func TestLeaderTakesBackupsAndTheNextOneGoesOn(t *testing.T) {
 	}
 }
 
-// Servers that share a directory wait for each other, and that is no failure.
+// Servers that share a directory wait for each other, which is not a failure.
 func TestServersThatShareADirectoryTakeTurns(t *testing.T) {
 	e := start(t, 3)
 	leader := e.led()
@@ -190,7 +190,7 @@ func TestServersThatShareADirectoryTakeTurns(t *testing.T) {
 	}
 }
 
-// failing is a place that can fail.
+// failing is a place that can be made to fail.
 type failing struct {
 	backup.Place
 	fails atomic.Bool
@@ -224,7 +224,7 @@ func TestBackupThatFailsIsCountedToldOnceAndTriedAgain(t *testing.T) {
 	}
 }
 
-// A store that answers nothing would hold the takes forever.
+// A store that never answers would block backups forever.
 func TestPlaceThatDoesNotAnswerIsGivenUp(t *testing.T) {
 	e := start(t, 1)
 	e.back(1, often(ByPlace), func(ctx context.Context) (backup.Place, func(), error) {
@@ -279,7 +279,7 @@ func TestBackupLeavesTheDiskSpace(t *testing.T) {
 	awaittest.Until(t, "a backup", func() bool { return e.runners[1].Report().Taken > 0 })
 }
 
-// What is read faster than it may be waits, by the clock.
+// A read that is faster than allowed waits, by the clock.
 func TestReadingKeepsItsPace(t *testing.T) {
 	disk := vfs.NewMem()
 	file, err := disk.Create("/a")
@@ -320,7 +320,7 @@ func TestReadingKeepsItsPace(t *testing.T) {
 	}
 	second := read()
 	awaittest.Until(t, "a wait", func() bool { _, waits := manual.Next(); return waits })
-	cancel() // the server ends: nothing waits on
+	cancel() // the server ends: nothing goes on waiting
 	if err := <-second; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}

@@ -10,43 +10,43 @@ import (
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
-// Settings are those of zoo.cfg that begin with conclave.backup.
+// Settings are the settings of zoo.cfg that begin with conclave.backup.
 type Settings struct {
-	Place         string        // a directory, or the URL of a store; "" takes no backups
-	Every         time.Duration // between the beginnings of two
-	SnapshotEvery time.Duration // a newer snapshot when the last is so old; 0 is never
-	KeepFor       time.Duration // what no state of the last so long needs is removed; 0 keeps all
+	Place         string        // a directory, or the URL of an object store; "" takes no backups
+	Every         time.Duration // time from the beginning of a backup to that of the next
+	SnapshotEvery time.Duration // take a new snapshot if the last one is older; 0 means never
+	KeepFor       time.Duration // remove what is not needed for the states of this period; 0 keeps everything
 	By            By
 
-	Recipients []age.Recipient // none: nothing is encrypted
+	Recipients []age.Recipient // empty: nothing is encrypted
 
-	BytesPerSecond int64 // that are read of the server's files; 0 is no limit
-	FreeBytesMin   int64 // that stay free on the disk of a directory
+	BytesPerSecond int64 // limit for reading the server's files; 0 means none
+	FreeBytesMin   int64 // space that is left free on the disk of a directory
 }
 
-// By is which server of an ensemble takes the backups.
+// By says which server of an ensemble takes the backups.
 type By string
 
-// The servers. A directory is one of this machine, as far as anybody knows here, so each
-// server has its own; a store is one for all of them.
+// The values of By. As far as this package knows, a directory is on one machine, so each
+// server has its own; an object store is shared by all of them.
 const (
-	ByPlace  By = ""       // each server to a directory, the leader to a store
-	ByLeader By = "leader" // the server that leads, or stands alone
+	ByPlace  By = ""       // each server if Place is a directory, the leader if it is a store
+	ByLeader By = "leader" // the server that leads or is standalone
 	ByEach   By = "each"
 )
 
-// Default returns what counts where zoo.cfg says nothing.
+// Default returns the settings if zoo.cfg has none.
 func Default() Settings {
 	return Settings{Every: 10 * time.Minute, SnapshotEvery: 24 * time.Hour, BytesPerSecond: 16 << 20, FreeBytesMin: 1 << 30}
 }
 
-// InStore reports whether the place is an object store.
+// InStore reports whether Place is an object store.
 func (s *Settings) InStore() bool { return strings.Contains(s.Place, "://") }
 
-// LeaderAlone reports whether the leader alone takes them.
+// LeaderAlone reports whether only the leader takes backups.
 func (s *Settings) LeaderAlone() bool { return s.By == ByLeader || s.By == ByPlace && s.InStore() }
 
-// String says what will happen, in a line for operators.
+// String describes in one line, for operators, what will happen.
 func (s *Settings) String() string {
 	if s.Place == "" {
 		return "none: this server takes no backups by itself"
@@ -66,7 +66,7 @@ func (s *Settings) String() string {
 	return fmt.Sprintf("to %s every %s by %s; %s; %s", redact.URL(s.Place), plain(s.Every), who, keep, sealed)
 }
 
-// plain is a time without units that are zero.
+// plain formats a duration without units that are zero.
 func plain(d time.Duration) string {
 	text := d.String()
 	if short, zero := strings.CutSuffix(text, "m0s"); zero {

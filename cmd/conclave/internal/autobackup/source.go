@@ -8,18 +8,19 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// pace holds one take to a number of bytes a second, and ends one that no longer gets on.
+// pace limits one backup to a number of bytes a second, and ends a backup that no longer
+// makes progress.
 type pace struct {
 	ctx            context.Context
 	cancel         context.CancelCauseFunc
 	clock          clock.Clock
-	bytesPerSecond int64         // 0 is no limit
-	free           clock.Instant // when what was read is paid for
-	stall          time.Duration // after so long without a byte the take is given up
+	bytesPerSecond int64         // 0 means no limit
+	free           clock.Instant // when the bytes read so far are allowed by the limit
+	stall          time.Duration // the backup is given up after this long without a byte
 	stalled        *time.Timer
 }
 
-// newPace begins a take. Call end at its end.
+// newPace begins a backup. Call end when the backup has ended.
 func newPace(ctx context.Context, c clock.Clock, bytesPerSecond int64, stall time.Duration) *pace {
 	p := &pace{clock: c, bytesPerSecond: bytesPerSecond, free: c.Now(), stall: stall}
 	p.ctx, p.cancel = context.WithCancelCause(ctx)
@@ -32,20 +33,20 @@ func (p *pace) end() {
 	p.cancel(nil)
 }
 
-// moved notes that something was read or written.
+// moved records that something was read or written.
 func (p *pace) moved() { p.stalled.Reset(p.stall) }
 
-// aheadMax is how far reading may be ahead of its pace before it waits.
+// aheadMax is how far reading may be ahead of the limit before it waits.
 const aheadMax = 20 * time.Millisecond
 
-// took waits until n bytes that were read are paid for, or the take has ended.
+// took waits until the limit allows the n bytes that were read, or the backup has ended.
 func (p *pace) took(n int) error {
 	p.moved()
 	if p.bytesPerSecond > 0 {
 		now := p.clock.Now()
 		p.free = max(p.free, now).Add(time.Duration(n) * time.Second / time.Duration(p.bytesPerSecond))
 		if p.free.Sub(now) > aheadMax {
-			p.stalled.Stop() // it waits for itself
+			p.stalled.Stop() // this wait is no stall
 			defer p.moved()
 			timer := p.clock.Timer(p.free)
 			defer timer.Stop()
@@ -58,7 +59,7 @@ func (p *pace) took(n int) error {
 	return context.Cause(p.ctx)
 }
 
-// pacedFS is a file system whose files are read at a pace (autobackup-B2).
+// pacedFS is a file system whose files are read within the limit (autobackup-B2).
 type pacedFS struct {
 	vfs.FS
 	pace *pace

@@ -11,12 +11,12 @@ import (
 
 var errStalled = errors.New("the place does not answer: nothing was read or written for a long time")
 
-// guarded is a place to which nothing is written that the disk has no space for.
+// guarded is a place that refuses writes for which its disk has no space.
 type guarded struct {
 	backup.Place
 	pace *pace
-	// free returns how many bytes are free where the place is; false: nobody knows, or it has no
-	// disk of this machine.
+	// free returns how many bytes are free at the place; false if that is not known, or if
+	// the place is not on a disk of this machine.
 	free    func() (int64, bool)
 	freeMin int64
 }
@@ -32,13 +32,13 @@ func (g *guarded) Put(ctx context.Context, name string, write func(io.Writer) er
 	})
 }
 
-// lookBytes is how much is written before the free space is looked at again.
+// lookBytes is how much is written before the free space is checked again.
 const lookBytes = 4 << 20
 
 type guardedWriter struct {
 	*guarded
 	w     io.Writer
-	since int64 // bytes since the last look
+	since int64 // bytes written since the last check
 }
 
 // Write implements io.Writer.

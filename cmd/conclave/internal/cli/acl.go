@@ -14,9 +14,9 @@ var permLetters = map[rune]zk.Perms{
 // permOrder is the order in which ZooKeeper's own command line writes permissions.
 const permOrder = "cdrwa"
 
-// ParseACL reads entries scheme:id:perms separated by commas, as ZooKeeper's own
-// command line writes them: world:anyone:cdrwa. An id may have commas, as names of
-// certificates do: x509:CN=app,O=Example:cdrwa.
+// ParseACL parses entries scheme:id:perms separated by commas, as ZooKeeper's own
+// command line writes them: world:anyone:cdrwa. An id may contain commas, as in
+// names of certificates: x509:CN=app,O=Example:cdrwa.
 func ParseACL(text string) ([]zk.ACL, error) {
 	var list []zk.ACL
 	for _, entry := range entries(text) {
@@ -38,14 +38,14 @@ func ParseACL(text string) ([]zk.ACL, error) {
 	return list, nil
 }
 
-// ACL is one entry of an access control list as JSON shows it.
+// ACL is the JSON form of one entry of an access control list.
 type ACL struct {
 	Scheme string `json:"scheme"`
 	ID     string `json:"id"`
 	Perms  string `json:"perms"`
 }
 
-// NewACL turns the protocol's entry into text. Bits that no operation asks for are
+// NewACL turns the protocol's entry into text. Bits that no operation uses are
 // left out.
 func NewACL(entry zk.ACL) ACL {
 	perms := ""
@@ -57,7 +57,7 @@ func NewACL(entry zk.ACL) ACL {
 	return ACL{entry.Scheme, entry.ID, perms}
 }
 
-// String is the entry as ParseACL reads it.
+// String returns the entry in the form that ParseACL reads.
 func (a ACL) String() string { return a.Scheme + ":" + a.ID + ":" + a.Perms }
 
 // entries splits at the commas that follow an entry's permissions.

@@ -1,24 +1,23 @@
-// Package cli is what the subcommands of conclave share: how answers are
-// printed, how errors become text with a hint and an exit code, and how
-// servers and credentials are written on the command line.
+// Package cli holds what the subcommands of conclave share: how answers are
+// printed, how errors become text with a hint and an exit code, and how servers
+// and credentials are given on the command line.
 //
-// In go values and errors, out come bytes on the two streams. What always
-// holds:
+// What always holds:
 //
 //	cli-L1  Answers go to the standard output, everything else to the standard
 //	        error.
-//	cli-L2  With JSON chosen, the standard output holds JSON alone: one value,
-//	        or one value a line where answers keep coming. Times are RFC 3339,
+//	cli-L2  With JSON chosen, the standard output holds only JSON: one value,
+//	        or one value a line for continuous output. Times are RFC 3339,
 //	        zxids and session ids are strings as ZooKeeper prints them.
 //	cli-L3  Every error is one line "conclave: what was being done: why" and one
 //	        line "hint: what to do about it". With JSON chosen it is one line of
 //	        JSON on the standard error: error, hint, exit.
 //
-// It knows no flags and no commands; those are in cmd/conclave, so that a
-// program that imports the root module does not resolve what they need.
+// It knows no flags and no commands; those are in cmd/conclave, so a program
+// that imports the root module does not need their dependencies.
 package cli
 
-// Exit codes. `conclave run` has its own beside these, see docs/commands.md.
+// Exit codes. `conclave run` has additional ones, see docs/commands.md.
 const (
 	ExitOK       = 0
 	ExitFailed   = 1 // the operation failed or was refused

@@ -5,16 +5,15 @@ import (
 	"os"
 )
 
-// Styled is a terminal on which text may have a style. What is written to it stays as
-// it is: what has a style asks for it with paint.
+// Styled is a terminal on which text may have a style. Writes are not changed: code
+// that wants a style uses paint.
 type Styled struct{ io.Writer }
 
 // Colors are the values of --color.
 var Colors = []string{"auto", "always", "never"}
 
-// Color returns w, Styled if what is written there may have a style: always, never, or
-// (auto) if it is a terminal and neither NO_COLOR (no-color.org) nor TERM=dumb says that
-// it should not.
+// Color returns w, as a Styled if text may have a style: always, never, or (auto) if w
+// is a terminal and neither NO_COLOR (no-color.org) nor TERM=dumb is set.
 func Color(w io.Writer, when string) io.Writer {
 	switch when {
 	case "always":
@@ -28,7 +27,7 @@ func Color(w io.Writer, when string) io.Writer {
 	return Styled{w}
 }
 
-// IsTerminal reports whether a person reads along.
+// IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
 	if styled, ok := w.(Styled); ok {
 		w = styled.Writer

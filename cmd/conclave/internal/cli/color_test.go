@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestHeadersAndErrorsHaveAStyleWhereItIsWanted, and columns stay where they are.
+// TestHeadersAndErrorsHaveAStyleWhereItIsWanted: columns stay aligned.
 func TestHeadersAndErrorsHaveAStyleWhereItIsWanted(t *testing.T) {
 	table := func(w io.Writer) {
 		if err := Table(w, []string{"NAME", "STATE"}, [][]string{{"a-long-name", "sound"}, {"b", "torn"}}); err != nil {
@@ -28,7 +28,7 @@ func TestHeadersAndErrorsHaveAStyleWhereItIsWanted(t *testing.T) {
 	}
 }
 
-// TestColorIsForTerminalsThatWantIt: for the command, /dev/null is one.
+// TestColorIsForTerminalsThatWantIt: to the command, /dev/null counts as a terminal.
 func TestColorIsForTerminalsThatWantIt(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/null", os.O_WRONLY, 0)
 	if err != nil {

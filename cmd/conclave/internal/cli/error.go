@@ -13,26 +13,26 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Error is an error with what to do about it.
+// Error is an error with a hint about what to do.
 type Error struct {
 	Err  error
 	Hint string
 	Exit int
 }
 
-// Error is the text of Err.
+// Error returns the text of Err.
 func (e *Error) Error() string { return e.Err.Error() }
 
 // Unwrap returns Err.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Failed is an error with a hint of its own.
+// Failed returns an error with a hint.
 func Failed(err error, hint string) error { return &Error{err, hint, ExitFailed} }
 
-// NotFound says that what was asked for does not exist.
+// NotFound returns an error that says that the object of a command does not exist.
 func NotFound(err error, hint string) error { return &Error{err, hint, ExitNotFound} }
 
-// Usage is an error in how a command was called.
+// Usage returns an error in the way a command was called.
 func Usage(hint, format string, args ...any) error {
 	return &Error{fmt.Errorf(format, args...), hint, ExitUsage}
 }
@@ -57,7 +57,7 @@ func ReportJSON(w io.Writer, err error) int {
 	hint, exit := explain(err)
 	out := json.NewEncoder(w)
 	out.SetEscapeHTML(false)
-	_ = out.Encode(struct { // the exit code still tells if nobody reads
+	_ = out.Encode(struct { // if the output is closed, the exit code still tells
 		Error string `json:"error"`
 		Hint  string `json:"hint"`
 		Exit  int    `json:"exit"`
@@ -65,14 +65,13 @@ func ReportJSON(w io.Writer, err error) int {
 	return exit
 }
 
-// Describe returns what Report prints of an error that is not nil.
+// Describe returns the text that Report prints for an error that is not nil.
 func Describe(err error) (text, hint string, exit int) {
 	hint, exit = explain(err)
 	return shown(err), hint, exit
 }
 
-// shown is the text of an error for people, to whom the package that it comes from is no
-// news.
+// shown returns the text of an error for people, without the names of packages.
 func shown(err error) string {
 	text := strings.TrimRight(err.Error(), "\n")
 	for _, name := range []string{"supervise: ", "client: ", "file: "} {
@@ -99,7 +98,7 @@ func explain(err error) (hint string, exit int) {
 	return "conclave COMMAND --help shows what the command expects; docs/commands.md explains it", ExitFailed
 }
 
-// hints tell what to do about the errors that servers and the client give.
+// hints are what to do about the errors of servers and of the client.
 var hints = []struct {
 	err  error
 	hint string

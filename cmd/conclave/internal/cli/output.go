@@ -21,7 +21,7 @@ type Printer struct {
 	JSON bool
 }
 
-// Answer prints the one answer of a command: value as JSON, or what text writes.
+// Answer prints the single answer of a command: value as JSON, or the output of text.
 func (p *Printer) Answer(value any, text func(w io.Writer) error) error {
 	if !p.JSON {
 		return text(p.Out)
@@ -66,11 +66,12 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 	return err
 }
 
-// Visible is a name for people: what would move the cursor of a terminal, change its colors or
-// turn text around is replaced, and so is what is no UTF-8. Anybody writes names of znodes.
+// Visible returns a name in a form safe for people: characters that would move the cursor of a
+// terminal, change its colors or reverse text are replaced, and so is invalid UTF-8. This
+// matters because anybody can choose names of znodes.
 func Visible(name string) string { return visible(name, "") }
 
-// VisibleText is a text of several lines for people; its ends of lines and tabs stay.
+// VisibleText is Visible for a text of several lines: line ends and tabs stay.
 func VisibleText(text string) string { return visible(text, "\n\t") }
 
 func visible(text, kept string) string {
@@ -82,7 +83,7 @@ func visible(text, kept string) string {
 	}, strings.ToValidUTF8(text, string(unicode.ReplacementChar)))
 }
 
-// Stat is a znode's numbers as JSON shows them.
+// Stat is the JSON form of a znode's stat.
 type Stat struct {
 	Czxid          string `json:"czxid"`
 	Mzxid          string `json:"mzxid"`
@@ -107,7 +108,7 @@ func NewStat(s zk.Stat) Stat {
 	}
 }
 
-// Owner is the session that owns an ephemeral, "" for others.
+// Owner returns the session that owns an ephemeral, "" for other znodes.
 func Owner(s zk.Stat) string {
 	if s.EphemeralOwner == 0 {
 		return ""
@@ -128,10 +129,10 @@ func (s *Stat) Text(w io.Writer) error {
 	return err
 }
 
-// Time is milliseconds since 1970 in UTC.
+// Time returns the UTC time of milliseconds since 1970.
 func Time(ms int64) string { return time.UnixMilli(ms).UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Data is a znode's data in JSON: as text where it is text, else in Base64.
+// Data is the JSON form of a znode's data: as text if it is text, else in Base64.
 type Data struct {
 	Text   *string `json:"data,omitempty"`
 	Base64 string  `json:"dataBase64,omitempty"`

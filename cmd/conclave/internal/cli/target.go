@@ -15,9 +15,9 @@ import (
 // servers, when no flag does.
 const StoreVariable = "CONCLAVE_STORE"
 
-// Store is what --store, --server and CONCLAVE_STORE name.
+// Store is a store as named by --store, --server or CONCLAVE_STORE.
 type Store struct {
-	Scheme  string // "zookeeper", "file" or that of another backend
+	Scheme  string // "zookeeper", "file" or another backend's
 	URL     string // with its scheme
 	Servers string // zookeeper: host:port,host:port/chroot
 	TLS     bool   // zookeeper: as zk+tls://
@@ -27,10 +27,10 @@ type Store struct {
 // storeForms shows the forms of the stores that every command understands.
 const storeForms = "write zk://HOST:PORT[,HOST:PORT...][/CHROOT] for servers, zk+tls:// for their port with TLS, or file:///DIR for a directory of this machine"
 
-// ParseStore reads SCHEME://REST. A list of servers without a scheme is taken
-// for zookeeper, whose short form is zk, if it looks like one; with +tls after either
-// the servers are spoken to with TLS. What stands in the URLs of backends
-// other than zookeeper and file is for them to check.
+// ParseStore parses SCHEME://REST. A text without a scheme that looks like a list of
+// servers means zookeeper, whose short form is zk; with +tls after either,
+// connections use TLS. The URLs of backends other than zookeeper and file are checked
+// by those backends.
 func ParseStore(text string) (Store, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found {
@@ -43,7 +43,7 @@ func ParseStore(text string) (Store, error) {
 	switch short {
 	case "zk", "zookeeper":
 		servers, _, _ := strings.Cut(rest, "/")
-		if servers == "" || strings.Contains(servers, "=") { // as the connection string of a database has it
+		if servers == "" || strings.Contains(servers, "=") { // as in a database connection string
 			return Store{}, Usage(storeForms, "store %q names no server", redact.URL(text))
 		}
 		if strings.Contains(servers, "@") {
@@ -118,8 +118,8 @@ func ServerList(servers string) []string {
 	return out
 }
 
-// ParseAuth reads scheme:credential, as digest:user:password. Its error does not
-// show the credential.
+// ParseAuth parses scheme:credential, for instance digest:user:password. Its
+// error does not show the credential.
 func ParseAuth(text string) (client.Credential, error) {
 	scheme, data, ok := strings.Cut(text, ":")
 	if !ok || scheme == "" {

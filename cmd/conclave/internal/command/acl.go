@@ -127,7 +127,7 @@ func (v *aclSet) run(ctx context.Context, s *session, path string, list []zk.ACL
 	changed := 1
 	for _, one := range below {
 		switch _, err := setACL(ctx, s, one, list, -1); {
-		case errors.Is(err, zk.ErrNoNode): // gone since it was listed
+		case errors.Is(err, zk.ErrNoNode): // it disappeared after it was listed
 		case err != nil:
 			return fmt.Errorf("after %d of %d lists: %w", changed, 1+len(below), err)
 		default:
@@ -149,8 +149,8 @@ func (v *aclSet) run(ctx context.Context, s *session, path string, list []zk.ACL
 	})
 }
 
-// belowOf lists all znodes below a path, parents first, without those that are the
-// servers' own, unless the path is one of them.
+// belowOf lists all znodes below a path, parents first, without those of the servers,
+// unless the path is one of them.
 func belowOf(ctx context.Context, s *session, path string) ([]string, error) {
 	var all []string
 	err := walk(ctx, s, path, true, func(one string) error {

@@ -14,9 +14,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestAdministratorsCommandsOnApacheZooKeeper: sessions, ephemerals and watches by
-// four-letter words (its admin server needs more jars than are brought here), quotas, ACLs,
-// whoami and sync.
+// TestAdministratorsCommandsOnApacheZooKeeper covers sessions, ephemerals and watches by
+// four-letter words (Apache's admin server needs more jars than the test has), quotas, ACLs, whoami
+// and sync.
 func TestAdministratorsCommandsOnApacheZooKeeper(t *testing.T) {
 	s, err := apache.Start(t.Context(), apache.Apache(apache.Apache39), apache.Options{
 		Config: []string{"enforceQuota=true"},
@@ -29,7 +29,7 @@ func TestAdministratorsCommandsOnApacheZooKeeper(t *testing.T) {
 	quotaOnApache(t, s.Addr)
 }
 
-// TestReconfigOnApacheZooKeeper: an observer is to vote, and a participant leaves.
+// TestReconfigOnApacheZooKeeper promotes an observer and removes a participant.
 func TestReconfigOnApacheZooKeeper(t *testing.T) {
 	kind := apache.Apache(apache.Apache39)
 	e, err := apache.NewEnsemble(t.Context(), apache.EnsembleOptions{
@@ -59,8 +59,8 @@ func TestReconfigOnApacheZooKeeper(t *testing.T) {
 	}
 }
 
-// TestTopOnApacheZooKeeper: what Apache's servers tell, from one of three; those that tell
-// nothing but srvr, too.
+// TestTopOnApacheZooKeeper checks what Apache's servers report when one of three is asked, also if
+// they answer nothing but srvr.
 func TestTopOnApacheZooKeeper(t *testing.T) {
 	kind := apache.Apache(apache.Apache39)
 	for allowed, told := range map[string]bool{"*": true, "srvr": false} {
@@ -108,7 +108,7 @@ func TestTopOnApacheZooKeeper(t *testing.T) {
 	}
 }
 
-// inspectApache looks at two sessions of one server.
+// inspectApache inspects two sessions of one server.
 func inspectApache(t *testing.T, addr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// takes returns the check of a command's arguments: one for each name, and as many
-// more as optional says, -1 for any number.
+// takes returns a check of a command's arguments: one for each name, and up to optional
+// more (-1 for any number).
 func takes(optional int, names ...string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		hint := c.CommandPath() + " --help shows what it takes"
@@ -26,11 +26,11 @@ func takes(optional int, names ...string) cobra.PositionalArgs {
 	}
 }
 
-// commandName is a command as it is typed after conclave.
+// commandName returns a command as it is typed after conclave.
 func commandName(c *cobra.Command) string { return strings.TrimPrefix(c.CommandPath(), "conclave ") }
 
-// unknownCommand is the check of the arguments of the root, and of a group: none of them is a
-// command.
+// unknownCommand checks the arguments of the root or of a group: none of them may be there,
+// because none is a command.
 func unknownCommand(group *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -44,8 +44,8 @@ func unknownCommand(group *cobra.Command, args []string) error {
 	return cli.Usage(hint, "there is no command %q", strings.TrimPrefix(path+args[0], "conclave "))
 }
 
-// refuseShells has the command that completes for shells refuse one that it does not know,
-// where cobra shows its help.
+// refuseShells makes the completion command refuse an unknown shell, where cobra would show
+// its help.
 func refuseShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd("completion")
 	c, _, err := root.Find([]string{"completion"})
@@ -55,7 +55,7 @@ func refuseShells(root *cobra.Command) {
 	c.Args, c.RunE = takes(0), func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
-// newHelp is cobra's help command, which refuses what it knows nothing of.
+// newHelp returns cobra's help command, but it refuses unknown commands.
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

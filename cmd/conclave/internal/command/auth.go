@@ -12,19 +12,19 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
-// authFlags say what a command shows to ZooKeeper's servers. What stands on a command line,
-// everybody on the machine can read; a file has readers of its own.
+// authFlags say which credentials a command presents to ZooKeeper's servers. Everybody on
+// the machine can read a command line; a file has permissions.
 type authFlags struct {
 	auth     []string
 	authFile fileFlag
-	content  []byte // of the file, once it was read
+	content  []byte // of the file, once it is read
 }
 
-// fileFlag is a file that a flag of a command names, or else the environment. Without a flag there
-// is none: what a server opens for itself is nobody's.
+// fileFlag is a file named by a flag of a command, or else by the environment. Before flags
+// are added there is none: a server's own connections use no such file.
 type fileFlag struct {
 	set      string
-	variable string // of the environment
+	variable string // the environment variable
 }
 
 func (f *fileFlag) add(c *cobra.Command, name, variable, usage string) {
@@ -32,7 +32,7 @@ func (f *fileFlag) add(c *cobra.Command, name, variable, usage string) {
 	c.Flags().StringVar(&f.set, name, "", usage+" (default $"+variable+")")
 }
 
-// path is "" if no file is named.
+// path returns "" if no file is named.
 func (f *fileFlag) path() string {
 	if f.set == "" && f.variable != "" {
 		return os.Getenv(f.variable)
@@ -45,7 +45,7 @@ func (f *authFlags) add(c *cobra.Command, shown string) {
 	f.authFile.add(c, "auth-file", "CONCLAVE_AUTH_FILE", "`FILE` with such credentials, one per line")
 }
 
-// given is the flag that is set, "" for none.
+// given returns the flag that is set; "" for none.
 func (f *authFlags) given() string {
 	switch {
 	case len(f.auth) > 0:
@@ -56,7 +56,8 @@ func (f *authFlags) given() string {
 	return ""
 }
 
-// credentials are those of the flags, and of the file that the environment names if they name none.
+// credentials returns the credentials of the flags or, if there are none, of the file that
+// the environment names.
 func (f *authFlags) credentials() (all []client.Credential, err error) {
 	for _, text := range f.auth {
 		credential, err := cli.ParseAuth(text)
@@ -70,7 +71,7 @@ func (f *authFlags) credentials() (all []client.Credential, err error) {
 		return all, nil
 	}
 	const hint = "--auth-file or CONCLAVE_AUTH_FILE names a file with lines such as digest:USER:PASSWORD"
-	if f.content == nil { // a pipe can be read once
+	if f.content == nil { // a pipe can be read only once
 		f.content, err = os.ReadFile(path)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,7 +80,7 @@ func (f *authFlags) credentials() (all []client.Credential, err error) {
 		return nil, cli.Usage(hint, "%w", err)
 	}
 	number := 0
-	for line := range strings.Lines(strings.TrimPrefix(string(f.content), "\ufeff")) { // of editors on Windows
+	for line := range strings.Lines(strings.TrimPrefix(string(f.content), "\ufeff")) { // editors on Windows write a byte order mark
 		number++
 		line = strings.TrimRight(line, "\r\n") // a password may begin or end with a space
 		if strings.TrimSpace(line) == "" || line[0] == '#' {

@@ -16,54 +16,53 @@ import (
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
-// kind is a backend as the command line knows it.
+// kind is a backend on the command line.
 type kind struct {
-	scheme  string // of its URLs
-	also    string // another scheme of theirs, "" for none
+	scheme  string // the scheme of its URLs
+	also    string // another scheme for its URLs; "" for none
 	example string // a URL
-	about   string // what it is, in one line
-	// operator: it answers elections, history, resign and transfer.
+	about   string // a description in one line
+	// operator: it supports elections, history, resign and transfer.
 	operator bool
 	// allWaiters: its views show all waiters.
 	allWaiters bool
-	// membersOnly: its processes are the store, so only candidates can use it.
+	// membersOnly: its members are the store, so only candidates can use it.
 	membersOnly bool
-	// port is where its servers listen if a URL names none, "" if URLs do not name servers.
+	// port is the default port of its servers; "" if URLs do not name servers.
 	port string
-	// sdk: its client is linked by conclave-stores alone.
+	// sdk: only conclave-stores links its client.
 	sdk  bool
 	open opener
 }
 
-// opener makes a backend from a URL, and the function that ends it.
+// opener opens a backend from a URL; the returned function closes it.
 type opener func(ctx context.Context, t target) (election.Backend, func() error, error)
 
-// Open makes a backend from a URL, and the function that ends it.
+// Open opens a backend from a URL; the returned function closes it.
 type Open = func(ctx context.Context, url string) (election.Backend, func() error, error)
 
-// linked are the openers of the stores whose SDKs this program links, by the
-// scheme of their URLs. Main sets it before anything else.
+// linked opens the stores whose SDKs this program links, by the schemes of their URLs. Main
+// sets it before anything else.
 var linked map[string]Open
 
-// target is what names a store on the command line.
+// target identifies a store on the command line.
 type target struct {
 	cli.Store
 	auth     []client.Credential
-	dial     dialFunc  // of zookeeper, nil without TLS
-	distrust *distrust // of what it dials
-	proof    proofFunc // of zookeeper, nil without SASL
+	dial     dialFunc  // for zookeeper; nil without TLS
+	distrust *distrust // for the servers that dial reaches
+	proof    proofFunc // for zookeeper; nil without SASL
 }
 
-// backend describes one whose package gives T.
+// backend describes a backend whose package provides T.
 func backend[T election.Backend](scheme, example, about string, open opener) kind {
 	var none T
 	_, operator := any(none).(election.Operator)
 	return kind{scheme: scheme, example: example, about: about, operator: operator, open: open}
 }
 
-// withSDK describes a backend that rests on a client of others: conclave-stores
-// links it, and conclave becomes conclave-stores to use it. All of them answer
-// operators.
+// withSDK describes a backend that needs another project's client: conclave-stores links
+// it, and conclave becomes conclave-stores to use it. All of these support operators.
 func withSDK(scheme, example, about string) kind {
 	return kind{scheme: scheme, example: example, about: about, operator: true,
 		open: func(ctx context.Context, t target) (election.Backend, func() error, error) {
@@ -80,25 +79,25 @@ func (k kind) showsLine() kind {
 	return k
 }
 
-// orAs gives a backend another scheme.
+// orAs adds another scheme to a backend.
 func (k kind) orAs(scheme string) kind {
 	k.also = scheme
 	return k
 }
 
-// servedAt gives the port of a backend whose URLs name servers.
+// servedAt sets the port of a backend whose URLs name servers.
 func (k kind) servedAt(port string) kind {
 	k.port = port
 	return k
 }
 
-// byMembers marks a backend whose processes are the store.
+// byMembers marks a backend whose members are the store.
 func (k kind) byMembers() kind {
 	k.membersOnly = true
 	return k
 }
 
-// backends are all that can be named with --store, in the order of the help.
+// backends are all backends for --store, in the order of the help.
 var backends = []kind{
 	backend[*file.Backend]("file", "file:///var/lib/conclave/elections",
 		"a directory of a local disk, for the processes of one machine", openDir).showsLine(),
@@ -178,7 +177,7 @@ func storeTable() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// operators names the backends that answer operators.
+// operators lists the backends that support operators.
 func operators() string {
 	var names []string
 	for _, k := range backends {
@@ -189,7 +188,7 @@ func operators() string {
 	return strings.Join(names, ", ")
 }
 
-// openPeers opens a member of peers. What is wrong with its URL is a wrong command line.
+// openPeers opens a member of peers. An error in its URL is a wrong command line.
 func openPeers(_ context.Context, t target) (election.Backend, func() error, error) {
 	hint := "a URL of this store looks like peers://a@10.0.0.1:7400,b@10.0.0.2:7400,c@10.0.0.3:7400?dir=/var/lib/app"
 	options, err := peers.ParseURL(t.URL)

@@ -149,7 +149,7 @@ func (v *backupTaking) run(c *cobra.Command, args []string) error {
 	return p.Answer(answer, func(w io.Writer) error { return takenText(w, &taken) })
 }
 
-// takenAnswer is what a take has added, as JSON.
+// takenAnswer is what a backup has added, as JSON.
 type takenAnswer struct {
 	Snapshot     string   `json:"snapshot,omitempty"`
 	Logs         []string `json:"logs"`
@@ -157,10 +157,10 @@ type takenAnswer struct {
 	Bytes        int64    `json:"bytes"`
 	Last         string   `json:"last"` // zxid
 	Gap          bool     `json:"gap,omitempty"`
-	Committed    string   `json:"committed,omitempty"` // zxid, where the log of the server ends before it
+	Committed    string   `json:"committed,omitempty"` // zxid, if the log of the server ends before it
 }
 
-// source is the directories of the server, and whom to ask what is committed.
+// source returns the directories of the server, and where to ask what is committed.
 func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
 	cfg, err := v.settings.read()
 	if err != nil {
@@ -184,7 +184,7 @@ func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
 	if address == "" {
 		address = ownAddress(cfg.ClientAddr)
 	}
-	if address == "" { // cli.Servers would take another one
+	if address == "" { // cli.Servers would choose another server
 		return s, nil, cli.Usage("name this server with --server zk+tls://HOST:PORT, and the authority of its certificate with --tls-ca; or give --stopped if it is stopped",
 			"no clientPort is known, so the server cannot be asked what is committed")
 	}
@@ -208,7 +208,7 @@ func (v *backupTaking) source() (s backup.Source, unlock func(), err error) {
 	return s, func() {}, nil
 }
 
-// stoppedSource makes sure that the server is stopped, for as long as it is read.
+// stoppedSource makes sure that the server is stopped while its files are read.
 func (v *backupTaking) stoppedSource(s backup.Source) (backup.Source, func(), error) {
 	lock, err := s.FS.Lock(s.SnapDir)
 	switch {
@@ -221,7 +221,7 @@ func (v *backupTaking) stoppedSource(s backup.Source) (backup.Source, func(), er
 	return s, func() { _ = lock.Close() }, nil
 }
 
-// ownAddress is how a server is reached from its own machine.
+// ownAddress returns the address of a server for clients on its own machine.
 func ownAddress(listens string) string {
 	host, port, err := net.SplitHostPort(listens)
 	if err != nil {
@@ -233,8 +233,8 @@ func ownAddress(listens string) string {
 	return net.JoinHostPort(host, port)
 }
 
-// committed asks a server for the last zxid that it has applied. One that serves has
-// applied what is committed alone.
+// committed asks a server for the last zxid that it has applied. A server that serves has
+// applied only what is committed.
 func committed(ctx context.Context, a asker, address string) (zk.Zxid, error) {
 	text, err := a.fourLetterWord(ctx, address, "srvr")
 	if err != nil {
@@ -274,7 +274,7 @@ func explainTake(err error) error {
 	return failedOn(err, "nothing that was taken before has changed; try again")
 }
 
-// prove loads the end of the backup.
+// prove loads the end of the backup, to check it.
 func (v *backupTaking) prove(ctx context.Context, b *backup.Backup, taken backup.Taken) error {
 	if !v.verify || taken.Snapshot == "" && taken.Transactions == 0 {
 		return nil
@@ -316,7 +316,7 @@ func takenText(w io.Writer, t *backup.Taken) error {
 	return err
 }
 
-// readBackup opens a backup to read it.
+// readBackup opens a backup for reading.
 func readBackup(ctx context.Context, keys *backupKeys, name string) (*backup.Backup, error) {
 	place, err := keys.open(ctx, name)
 	if err != nil {
@@ -380,7 +380,7 @@ given.`,
 	return c
 }
 
-// restorable is a range of moments, as JSON and as text.
+// restorable is a range of moments that can be restored, as JSON and as text.
 type restorable struct {
 	From     string `json:"from"` // zxid
 	FromTime string `json:"fromTime"`
@@ -470,7 +470,7 @@ The newest snapshot, and the log after it, always stay.`,
 				return cli.Usage("write for example --keep-for 720h", "--keep-for %v keeps nothing", keep)
 			}
 			if _, err := readBackup(c.Context(), &backupKeys{}, args[0]); err != nil {
-				return err // a directory of something else
+				return err // the directory belongs to something else
 			}
 			place, unlock, err := (&backupKeys{}).lock(c.Context(), args[0])
 			if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
-// TestTakeAsksTheServerOfTheDirectoryAlone: a zoo.cfg without a port for clients in clear text does not say where its
-// server can be asked what is committed. Another server that the environment names, or that is on this machine, does
-// not know.
+// TestTakeAsksTheServerOfTheDirectoryAlone has a zoo.cfg without a port for clients in clear text,
+// so it does not say where its server can be asked what is committed. Another server, which the
+// environment names or which is on this machine, does not know.
 func TestTakeAsksTheServerOfTheDirectoryAlone(t *testing.T) {
 	t.Setenv(cli.StoreVariable, "zk://127.0.0.1:1")
 	file := filepath.Join(t.TempDir(), "zoo.cfg")

@@ -88,7 +88,7 @@ func (v *bench) run(c *cobra.Command, names []string) error {
 	if len(names) == 0 {
 		names = workloadNames()
 	}
-	c.Flags().Visit(func(f *pflag.Flag) { // nothing is what package loadgen takes for its default
+	c.Flags().Visit(func(f *pflag.Flag) { // for package loadgen, zero means its default
 		if text := f.Value.String(); text == "0" || text == "0s" {
 			err = cli.Usage("leave it out for "+f.DefValue+"; conclave bench set reads nothing", "--%s is %s", f.Name, text)
 		}
@@ -112,8 +112,8 @@ func (v *bench) run(c *cobra.Command, names []string) error {
 	return p.Answer(results, func(w io.Writer) error { return benchTable(w, results) })
 }
 
-// measure makes the znodes, runs the workloads and removes the znodes, also
-// after an error.
+// measure creates the znodes, runs the workloads and removes the znodes, even after an
+// error.
 func (v *bench) measure(ctx context.Context, progress io.Writer, names []string) (results []benched, err error) {
 	fmt.Fprintf(progress, "making %d znodes of %d bytes on %s\n", v.options.Znodes, v.options.DataBytes, strings.Join(v.options.Addrs, ","))
 	bar := newBar(progress, 0)

@@ -60,7 +60,7 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	var foreign string // why the directory of the log that is configured was not looked at
+	var foreign string // why the configured directory of the log was not checked
 	if len(args) > 0 {
 		foreign = v.settings.moveTo(&cfg, args[0])
 	}
@@ -101,15 +101,15 @@ func (v *check) run(c *cobra.Command, args []string) error {
 	return &cli.Error{Err: fmt.Errorf("%s: %s", cfg.DataDir, problems(len(report.Problems))), Exit: cli.ExitDamaged, Hint: hint}
 }
 
-// sameDir reports whether two names are of one directory that is there.
+// sameDir reports whether two names mean the same existing directory.
 func sameDir(a, b string) bool {
 	infoA, errA := os.Stat(a)
 	infoB, errB := os.Stat(b)
 	return errA == nil && errB == nil && os.SameFile(infoA, infoB)
 }
 
-// fileSettings are the flags that say how long records may be, and what else a
-// start would know of the files.
+// fileSettings are the flags that say how long records may be, and what else a start knows
+// about the files.
 type fileSettings struct {
 	config     string
 	properties []string
@@ -122,8 +122,8 @@ func (f *fileSettings) add(c *cobra.Command) {
 	c.Flags().IntVar(&f.maxBuffer, "max-buffer", 0, "jute.maxbuffer in bytes, if it is not in the zoo.cfg; records may be twice as long")
 }
 
-// read returns the configuration, or the usual settings without one. TTL znodes
-// are no reason for a complaint then: nobody has said that they are off.
+// read returns the configuration, or the usual settings without one. Without one, TTL
+// znodes are not reported: nobody has said that they are turned off.
 func (f *fileSettings) read() (server.Config, error) {
 	cfg := server.Default()
 	cfg.ExtendedTypes = true
@@ -144,12 +144,12 @@ func (f *fileSettings) read() (server.Config, error) {
 	return cfg, nil
 }
 
-// known reports whether the configuration is that of the server.
+// known reports whether the server's configuration was given.
 func (f *fileSettings) known() bool { return f.config != "" }
 
-// moveTo has the configuration be of another data directory. Its dataLogDir goes with its
-// dataDir alone: beside a copy of that, the log would be of another time. Why it does not
-// count is returned, "" if it does, or is not set.
+// moveTo changes the configuration to another data directory. Its dataLogDir belongs to its
+// own dataDir: used with a copy of that directory, the log would be of another time. moveTo
+// returns why the dataLogDir does not count; "" if it does, or is not set.
 func (f *fileSettings) moveTo(cfg *server.Config, dir string) (why string) {
 	if cfg.DataLogDir == "" || sameDir(cfg.DataDir, dir) {
 		cfg.DataDir = dir
@@ -205,7 +205,7 @@ func state(problem, torn string, tooLong bool) string {
 	return "sound"
 }
 
-// startText says what a start would do.
+// startText describes what a start would do.
 func startText(r *datadir.Report) string {
 	switch {
 	case r.Refusal != "":

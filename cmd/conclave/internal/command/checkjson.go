@@ -7,8 +7,8 @@ import (
 	"github.com/conclave-project/conclave/internal/snap"
 )
 
-// checked is a report as JSON: what it has, and zxids and digests in the form of every
-// other command.
+// checked is a report as JSON, with zxids and digests in the same form as in all other
+// commands.
 type checked struct {
 	*datadir.Report
 	Snapshots []checkedSnapshot `json:"snapshots"`

@@ -9,11 +9,11 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// completeMax bounds how long a shell waits for names.
+// completeMax bounds how long a shell waits for completions.
 const completeMax = 800 * time.Millisecond
 
-// complete offers the elections of the store. Stores that cannot be asked offer
-// nothing: a shell that completes shows no errors.
+// complete offers the elections of the store. If the store cannot be asked, it offers
+// nothing, because a shell does not show errors during completion.
 func (s *storeFlags) complete(_ *cobra.Command, _ []string, start string) ([]string, cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(context.Background(), completeMax)
 	defer cancel()
@@ -31,7 +31,7 @@ func (s *storeFlags) complete(_ *cobra.Command, _ []string, start string) ([]str
 	return fitting, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completePath offers the znodes below the last slash of a path.
+// completePath offers the znodes in the directory of a path.
 func (n *connection) completePath(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 	const noMore = cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 {
@@ -57,10 +57,10 @@ func (n *connection) completePath(c *cobra.Command, args []string, start string)
 	return fitting[:min(len(fitting), completionsMax)], noMore
 }
 
-// completionsMax bounds what a shell is offered of a big directory.
+// completionsMax bounds what a shell is offered from a large directory.
 const completionsMax = 1000
 
-// completeCandidate offers the elections, then who waits in the one named.
+// completeCandidate offers the elections, and then the waiters of the one named.
 func (a *asking) completeCandidate(c *cobra.Command, args []string, start string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 && a.name == "" {
 		return a.complete(c, args, start)
@@ -85,7 +85,7 @@ func (a *asking) completeCandidate(c *cobra.Command, args []string, start string
 	return nil, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeStore offers the schemes.
+// completeStore offers the schemes of stores.
 func completeStore(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var all []string
 	for _, k := range backends {

@@ -18,16 +18,16 @@ import (
 type configured struct {
 	Version string       `json:"version"` // hexadecimal
 	Servers []configLine `json:"servers"`
-	Quorum  string       `json:"quorum"`           // how many are needed, for people
-	Client  string       `json:"client,omitempty"` // as --server takes it
+	Quorum  string       `json:"quorum"`           // how many servers are needed, as text
+	Client  string       `json:"client,omitempty"` // in the form of --server
 }
 
 // configLine is one server of a configuration as JSON.
 type configLine struct {
 	ID     int64  `json:"id"`
 	Role   string `json:"role"`
-	Line   string `json:"line"`             // what server.N= has after it
-	Client string `json:"client,omitempty"` // where it serves clients, if that is told
+	Line   string `json:"line"`             // the text after server.N=
+	Client string `json:"client,omitempty"` // its address for clients, if known
 }
 
 // roleOf is the role of a server in a configuration.
@@ -103,8 +103,9 @@ func inForce(ctx context.Context, s *session) (*ensemble.Config, error) {
 	return ensemble.Parse(string(text))
 }
 
-// describeConfig is a configuration as JSON, as a client sees it that reaches one of its
-// servers at an address, and the ids of those of which nobody tells where they serve.
+// describeConfig converts a configuration to JSON, for a client that reaches one of its
+// servers at an address. It also returns the ids of the servers whose address for clients
+// is unknown.
 func describeConfig(config *ensemble.Config, asked string) (configured, []string) {
 	found := configured{Version: strconv.FormatUint(uint64(config.Version), 16), Quorum: quorumText(config)}
 	at := map[string]string{}
@@ -126,7 +127,7 @@ func describeConfig(config *ensemble.Config, asked string) (configured, []string
 	return found, lost
 }
 
-// told are the servers of a configuration whose lines say where they serve clients.
+// told returns the servers of a configuration whose lines have an address for clients.
 func told(config *ensemble.Config, asked string) []member {
 	all := members(config.Text(), asked, "")
 	for i := range all {

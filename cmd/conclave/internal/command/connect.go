@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// outputFlag is -o of every command that gives an answer.
+// outputFlag is the -o flag of every command that prints an answer.
 type outputFlag struct {
 	form string
 	json bool
@@ -48,7 +48,7 @@ func (n *connection) add(c *cobra.Command) {
 	n.addServers(c)
 }
 
-// addServers adds the flags that say which servers, and who this client is.
+// addServers adds the flags that name the servers and say who this client is.
 func (n *connection) addServers(c *cobra.Command) {
 	n.tlsFlags.add(c)
 	n.saslFlag.add(c)
@@ -58,8 +58,8 @@ func (n *connection) addServers(c *cobra.Command) {
 	c.ValidArgsFunction = n.completePath
 }
 
-// session opens a session and runs f in it, within the timeout unless the
-// command goes on until it is interrupted.
+// session opens a session and calls f with it, within the timeout unless the command runs
+// until it is interrupted.
 func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *session) error) error {
 	printer, err := n.printer(c)
 	if err != nil {
@@ -75,16 +75,15 @@ func (n *connection) session(c *cobra.Command, f func(ctx context.Context, s *se
 	if err != nil {
 		return err
 	}
-	// A session that cannot be closed any more expires by itself, and the
-	// answer has been given by then.
+	// If this fails, the session expires; the answer has already been printed.
 	defer func() { _ = conn.Close() }()
 	return f(ctx, &session{Client: conn, Printer: printer, timeout: n.timeout})
 }
 
-// replyBytesMax is above the names of any directory that a server keeps well.
+// replyBytesMax is enough for the names of any reasonable directory.
 const replyBytesMax = 256 << 20
 
-// options are the servers of a command, and how sessions with them are opened.
+// options returns the servers of a command, and how to open sessions with them.
 func (n *connection) options() (cli.Store, client.Options, error) {
 	options := client.Options{ReplyBytesMax: replyBytesMax}
 	servers, err := cli.Servers(n.servers)
@@ -105,7 +104,7 @@ func (n *connection) options() (cli.Store, client.Options, error) {
 	return servers, options, err
 }
 
-// dial opens a session. After a second without one it says what is wrong.
+// dial opens a session. After a second without one it reports what is wrong.
 func (n *connection) dial(ctx context.Context, servers string, options client.Options) (*client.Client, error) {
 	var conn *client.Client
 	err := n.await(ctx, servers, func(opening context.Context) (err error) {
@@ -115,7 +114,7 @@ func (n *connection) dial(ctx context.Context, servers string, options client.Op
 	return conn, err
 }
 
-// await waits for a session, as open does, within the timeout.
+// await waits until open has opened a session, within the timeout.
 func (n *connection) await(ctx context.Context, servers string, open func(context.Context) error) error {
 	opening, cancel := context.WithTimeout(ctx, n.timeout)
 	defer cancel()
@@ -141,7 +140,8 @@ func (n *connection) await(ctx context.Context, servers string, open func(contex
 	return &cli.Error{Err: fmt.Errorf("connect to %s: %w", servers, err), Exit: cli.ExitNoServer, Hint: hint}
 }
 
-// lastAttempt is why the client's last attempt to open a session has failed, as far as it knows.
+// lastAttempt returns why the client's last attempt to open a session failed, if it is
+// known.
 func lastAttempt(err error) string {
 	_, why, found := strings.Cut(err.Error(), "(last attempt: ")
 	if !found {

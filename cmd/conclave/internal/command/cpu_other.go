@@ -2,5 +2,5 @@
 
 package command
 
-// cpuSeconds is not known here.
+// cpuSeconds cannot be found out on this system.
 func cpuSeconds() (float64, bool) { return 0, false }

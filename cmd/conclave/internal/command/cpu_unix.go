@@ -4,7 +4,7 @@ package command
 
 import "syscall"
 
-// cpuSeconds is the processor time that this process has used.
+// cpuSeconds returns the processor time that this process has used.
 func cpuSeconds() (float64, bool) {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -2,7 +2,8 @@ package command
 
 import "runtime/debug"
 
-// crashBySignal has a crash of this process, or a SIGABRT of a service manager's watchdog, end it by a signal, once it
-// has told where it was. Go's runtime ends it with 2 otherwise, the code of what is refused, after which service
-// managers start nothing again.
+// crashBySignal makes a crash of this process, or a SIGABRT from a service manager's
+// watchdog, end it by a signal, after it has printed the stacks. Otherwise Go's runtime
+// ends it with code 2, which means a refused command line, and service managers do not
+// restart after that.
 func crashBySignal() { debug.SetTraceback("crash") }

@@ -7,9 +7,10 @@ import (
 	"syscall"
 )
 
-// keepMemory has a crash write no file of this process's memory, which is all data, unless GOTRACEBACK asks for one.
+// keepMemory keeps a crash from writing this process's memory, with all data, to a file,
+// unless GOTRACEBACK asks for one.
 func keepMemory() {
 	if os.Getenv("GOTRACEBACK") != "crash" {
-		_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) // what has no limit writes one
+		_ = syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) // without a limit, a core file would be written
 	}
 }

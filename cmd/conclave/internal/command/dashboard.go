@@ -80,7 +80,7 @@ func (v *dashFlags) run(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// source makes what the page shows out of the flags.
+// source creates the source of the page from the flags.
 func (v *dashFlags) source() (*dashSource, error) {
 	servers, options, err := v.connection.options()
 	if err != nil {
@@ -95,8 +95,8 @@ func (v *dashFlags) source() (*dashSource, error) {
 	return newDashSource(o, servers.Servers, options), nil
 }
 
-// laboratory is that which this program carries, nil if it has to be built first: `conclave
-// lab` does that.
+// laboratory returns the laboratory that is embedded in this program; nil if it has to be
+// built first, which `conclave lab` does.
 func laboratory(ctx context.Context) http.Handler {
 	machines, ok, err := labsite.Carried()
 	if !ok || err != nil {
@@ -109,8 +109,8 @@ func laboratory(ctx context.Context) http.Handler {
 	return handler
 }
 
-// serveDashboard serves the dashboard of a server of this process; "" is none. It returns
-// where, and what ends it.
+// serveDashboard serves the dashboard of a server in this process; an empty address means
+// none. It returns the dashboard's URL, and a function that ends it.
 func serveDashboard(ctx context.Context, address string, source *dashSource, changes bool, logger *slog.Logger) (url string, end func(), err error) {
 	if address == "" {
 		return "", func() {}, nil
@@ -124,7 +124,7 @@ func serveDashboard(ctx context.Context, address string, source *dashSource, cha
 	return "http://" + l.Addr().String() + "/", func() { d.Close(); source.close() }, nil
 }
 
-// What the page shows at most.
+// Limits of what the page shows.
 const (
 	dashElections = 200
 	dashClients   = 200

@@ -40,7 +40,7 @@ func TestElectionsOfOtherLibrariesAreKnownByTheirShape(t *testing.T) {
 	for _, f := range got {
 		said = append(said, fmt.Sprint(f.Path, " ", f.Library, " ", f.Kind, " ", f.Session, " ", len(f.Waiting)))
 	}
-	// The counter of a directory wraps around: what came after it waits.
+	// The counter of a directory wraps around: what was created after that waits.
 	want := []string{"/kazoo kazoo lock 0x3 1", "/latches/a Curator latch 0x2 1", "/locks/a Curator lock 0x1 1"}
 	if !slices.Equal(said, want) {
 		t.Errorf("%q\nwant %q", said, want)
@@ -50,7 +50,7 @@ func TestElectionsOfOtherLibrariesAreKnownByTheirShape(t *testing.T) {
 	}
 }
 
-// showing makes the source of a dashboard over servers of this process.
+// showing returns the source of a dashboard over servers of this process.
 func showing(t *testing.T, servers []string, log dashLog) *dashSource {
 	t.Helper()
 	source := processSource(servers, nil, log)
@@ -58,7 +58,7 @@ func showing(t *testing.T, servers []string, log dashLog) *dashSource {
 	return source
 }
 
-// as is an answer of the type that it has.
+// as returns an answer as a value of its type.
 func as[T any](t *testing.T, value any, err error) T {
 	t.Helper()
 	if err != nil {
@@ -71,7 +71,8 @@ func as[T any](t *testing.T, value any, err error) T {
 	return typed
 }
 
-// TestDashboardShowsAnEnsemble: all that the page asks for, of three servers and what clients do there.
+// TestDashboardShowsAnEnsemble asks for everything that the page asks for, of three servers and of
+// what clients do there.
 func TestDashboardShowsAnEnsemble(t *testing.T) {
 	e := startServers(t, 3, 0, nil)
 	ctx := awaittest.Within(t)
@@ -113,7 +114,7 @@ func TestDashboardShowsAnEnsemble(t *testing.T) {
 	}
 }
 
-// TestDashboardChangesTheTree, and its log tells of it.
+// TestDashboardChangesTheTree also checks that the changes are logged.
 func TestDashboardChangesTheTree(t *testing.T) {
 	e := startServers(t, 1, 0, nil)
 	ctx := awaittest.Within(t)
@@ -192,7 +193,7 @@ func TestDashboardChangesTheTree(t *testing.T) {
 	}
 }
 
-// TestDashboardListsALargeDirectoryInPages, each name once.
+// TestDashboardListsALargeDirectoryInPages checks that each name is listed once.
 func TestDashboardListsALargeDirectoryInPages(t *testing.T) {
 	e := startServers(t, 1, 0, nil)
 	ctx := awaittest.Within(t)
@@ -223,13 +224,14 @@ func TestDashboardListsALargeDirectoryInPages(t *testing.T) {
 		if len(names) != 25 || !slices.IsSorted(names) || names[24] != "24" {
 			t.Errorf("unpaged %v: %q", unpaged, names)
 		}
-		if _, err := d.Children(ctx, "/many", "?", 10); (err == nil) != unpaged { // there a cursor is a name
+		if _, err := d.Children(ctx, "/many", "?", 10); (err == nil) != unpaged { // without pages, a cursor is a name
 			t.Errorf("unpaged %v: a bad cursor: %v", unpaged, err)
 		}
 	}
 }
 
-// TestDashboardOfAServerNeedsNoWhitelist: its own server tells all, though strangers get srvr alone.
+// TestDashboardOfAServerNeedsNoWhitelist checks that the server tells its own dashboard everything,
+// though strangers get only srvr.
 func TestDashboardOfAServerNeedsNoWhitelist(t *testing.T) {
 	e := startServers(t, 1, 0, func(c *server.Config) { c.FourLetterWords = nil })
 	source := ownDashboard(e.Server(1), admin.Commands{})
@@ -268,8 +270,8 @@ func TestDashboardOfAServerNeedsNoWhitelist(t *testing.T) {
 	}
 }
 
-// TestDashboardListsWatchesOneAtATime: each list takes many times its bytes. What is left of
-// one that was given up is made to its end before there is another one.
+// TestDashboardListsWatchesOneAtATime matters because making a list takes many times its size in
+// memory. A list that was given up is still made to its end before the next one is made.
 func TestDashboardListsWatchesOneAtATime(t *testing.T) {
 	e := startServers(t, 1, 0, func(c *server.Config) { c.FourLetterWords = nil })
 	source := ownDashboard(e.Server(1), admin.Commands{})
@@ -298,8 +300,8 @@ func TestDashboardListsWatchesOneAtATime(t *testing.T) {
 	}
 }
 
-// TestServersDashboardIsNobody: its environment may name what an operator's commands show, and anybody who
-// reaches the page would be that operator.
+// TestServersDashboardIsNobody matters because the server's environment may name the credentials
+// that an operator's commands use, and then anybody who reaches the page would be that operator.
 func TestServersDashboardIsNobody(t *testing.T) {
 	credentials := filepath.Join(t.TempDir(), "auth")
 	if err := os.WriteFile(credentials, []byte("digest:super:secret\n"), 0o600); err != nil {
@@ -307,7 +309,7 @@ func TestServersDashboardIsNobody(t *testing.T) {
 	}
 	t.Setenv("CONCLAVE_AUTH_FILE", credentials)
 	t.Setenv("CONCLAVE_JAAS", credentials+".none")
-	own := storeFlags{store: "zk://127.0.0.1:1"} // as it opens the store of elections
+	own := storeFlags{store: "zk://127.0.0.1:1"} // as the dashboard opens the store of elections
 	if _, target, err := own.named(); err != nil || target.auth != nil || target.proof != nil {
 		t.Errorf("%d credentials, %v", len(target.auth), err)
 	}
@@ -321,7 +323,8 @@ func TestServersDashboardIsNobody(t *testing.T) {
 	}
 }
 
-// TestSearchesOfTheLogWaitForEachOther: the second one was refused, though a browser that asks again gives up the first.
+// TestSearchesOfTheLogWaitForEachOther covers a bug: the second search was refused, although a
+// browser that asks again gives up its first search.
 func TestSearchesOfTheLogWaitForEachOther(t *testing.T) {
 	e := startServers(t, 1, 0, nil)
 	d := showing(t, e.Addrs(), func() *server.Server { return e.Server(1) })
@@ -342,7 +345,7 @@ func TestSearchesOfTheLogWaitForEachOther(t *testing.T) {
 	}
 }
 
-// TestWatchesOfOtherNamesAreNotShown: those of /ab are not below /a.
+// TestWatchesOfOtherNamesAreNotShown checks that watches of /ab do not count as below /a.
 func TestWatchesOfOtherNamesAreNotShown(t *testing.T) {
 	e := startServers(t, 1, 0, nil)
 	ctx := awaittest.Within(t)
@@ -369,7 +372,8 @@ func TestWatchesOfOtherNamesAreNotShown(t *testing.T) {
 	}
 }
 
-// TestLookThatWasGivenUpShowsNobodySilentServers: it was kept, and shown to the next who asked.
+// TestLookThatWasGivenUpShowsNobodySilentServers covers a bug: such a look was kept, and shown to
+// the next client that asked.
 func TestLookThatWasGivenUpShowsNobodySilentServers(t *testing.T) {
 	e := startServers(t, 1, 0, nil)
 	d := showing(t, e.Addrs(), nil)
@@ -391,7 +395,8 @@ func TestLookThatWasGivenUpShowsNobodySilentServers(t *testing.T) {
 	}
 }
 
-// TestDashboardWithoutAServerSaysSo: nothing listens there, and the hint said that something does.
+// TestDashboardWithoutAServerSaysSo covers a bug: nothing listened at the address, and the hint
+// said that something did.
 func TestDashboardWithoutAServerSaysSo(t *testing.T) {
 	gone := net.JoinHostPort("127.0.0.1", strconv.Itoa(childtest.Port(t)))
 	_, err := showing(t, []string{gone}, nil).Children(awaittest.Within(t), "/", "", 1)

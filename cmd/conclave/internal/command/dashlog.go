@@ -19,7 +19,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// dashLog returns the server of this process whose log the dashboard reads, nil if none runs.
+// dashLog returns the server of this process whose log the dashboard reads; nil if none
+// runs.
 type dashLog func() *server.Server
 
 // tailTime is the time between two looks at the end of the log.
@@ -35,8 +36,8 @@ type dashTxns struct {
 // logReadTime bounds one search of the log.
 const logReadTime = 10 * time.Second
 
-// readDashLog finds the newest transactions of the log that a query wants. Data is not shown: it
-// is under the ACL of its znode.
+// readDashLog finds the latest transactions in the log that match a query. It does not show
+// data, which is protected by the ACL of its znode.
 func readDashLog(ctx context.Context, log dashLog, q dashboard.LogQuery) (any, error) {
 	s := log()
 	if s == nil {
@@ -61,7 +62,7 @@ func readDashLog(ctx context.Context, log dashLog, q dashboard.LogQuery) (any, e
 			break
 		}
 		record, err := reader.Next()
-		if errors.Is(err, io.EOF) || vfs.IsCorruption(err) { // the end, as far as it is written
+		if errors.Is(err, io.EOF) || vfs.IsCorruption(err) { // the end of what is written so far
 			break
 		}
 		if err != nil {
@@ -80,7 +81,7 @@ func readDashLog(ctx context.Context, log dashLog, q dashboard.LogQuery) (any, e
 		if owner != 0 && h.Session != owner || q.Path != "" && q.Path != "/" && !touches(&t, strings.TrimSuffix(q.Path, "/")) || q.Op != "" && !does(&t, q.Op) {
 			continue
 		}
-		if h, t, _, err = txn.Decode(bytes.Clone(record.Payload)); err != nil { // the reader's own is not ours to keep
+		if h, t, _, err = txn.Decode(bytes.Clone(record.Payload)); err != nil { // clone it, because the buffer belongs to the reader
 			return nil, err
 		}
 		found.Transactions = append(found.Transactions, newLogged(&h, &t, false))
@@ -92,7 +93,7 @@ func readDashLog(ctx context.Context, log dashLog, q dashboard.LogQuery) (any, e
 	return found, nil
 }
 
-// readLogged reads a record of the log, which the caller keeps as it is.
+// readLogged decodes a record of the log. The caller must not change the record afterwards.
 func readLogged(payload []byte) (logged, error) {
 	h, t, digest, err := txn.Decode(payload)
 	one := newLogged(&h, &t, false)
@@ -102,7 +103,7 @@ func readLogged(payload []byte) (logged, error) {
 	return one, err
 }
 
-// does reports whether a transaction is of that kind, or a multi that has one.
+// does reports whether a transaction is of that kind, or is a multi that contains one.
 func does(t *zk.Txn, op string) bool {
 	if t.Op.String() == op {
 		return true
@@ -110,18 +111,18 @@ func does(t *zk.Txn, op string) bool {
 	return slices.ContainsFunc(t.Sub, func(sub zk.Txn) bool { return does(&sub, op) })
 }
 
-// dashNews are the transactions since the last look at the log, as JSON.
+// dashNews has the transactions since the last look at the log, as JSON.
 type dashNews struct {
-	Transactions []logged `json:"transactions"` // oldest first: the newest of them
+	Transactions []logged `json:"transactions"` // the latest ones, oldest first
 	Skipped      int      `json:"skipped,omitempty"`
 }
 
-// toldMax is how many transactions are told of one look: more than anybody reads, and few
-// enough to cost a busy server nothing that counts.
+// toldMax is how many transactions are reported from one look: more than anybody reads, and
+// few enough not to burden a busy server.
 const toldMax = 40
 
-// followDashLog tells of the transactions that are committed from now on. The log may be of
-// another server of this process in the end: a killed one is followed no more.
+// followDashLog reports the transactions that are committed from now on. If the server is
+// killed, the log of another server of this process may be followed instead.
 func followDashLog(ctx context.Context, log dashLog, each func(any)) error {
 	var of *server.Server
 	var tail *txnlog.Tail
@@ -138,7 +139,7 @@ func followDashLog(ctx context.Context, log dashLog, each func(any)) error {
 				config := s.Config()
 				of, tail = s, txnlog.NewTail(config.FS, s.LogDir(), told, config.ReadBytesMax())
 			}
-			var newest [toldMax][]byte // a ring
+			var newest [toldMax][]byte // a ring buffer
 			n := 0
 			err := tail.Read(last, func(zxid zk.Zxid, payload []byte) error {
 				newest[n%toldMax] = append(newest[n%toldMax][:0], payload...)

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// processSource shows the servers of this process, and the others of their ensemble.
+// processSource shows the servers of this process, and the other servers of their ensemble.
 func processSource(servers []string, dial dialFunc, log dashLog) *dashSource {
 	list := strings.Join(servers, ",")
 	o := &overseer{store: cli.Store{URL: "zk://" + list, Servers: list}, clients: true, named: servers, elections: dashElections}
@@ -30,10 +30,10 @@ func processSource(servers []string, dial dialFunc, log dashLog) *dashSource {
 	return source
 }
 
-// ownDashboard shows a server of this process, which answers each four-letter word to its own
-// dashboard, whatever its settings say to others.
+// ownDashboard shows a server of this process. The server answers every four-letter word to
+// its own dashboard, whatever its settings allow to others.
 func ownDashboard(s *server.Server, commands admin.Commands) *dashSource {
-	own := "127.0.0.1:0" // where no client without TLS is served: there is no session then
+	own := "127.0.0.1:0" // without a port for clients without TLS there is no session
 	if addr, ok := s.Addr().(*net.TCPAddr); ok {
 		own = addr.String()
 		if addr.IP.IsUnspecified() {
@@ -52,7 +52,7 @@ func ownDashboard(s *server.Server, commands admin.Commands) *dashSource {
 			if _, err := io.ReadFull(answers, name); err == nil {
 				answer, release := s.Report(string(name), func() string { return commands.Answer(s, string(name)) })
 				defer release()
-				_, _ = io.Copy(struct{ io.Writer }{answers}, struct{ io.Reader }{strings.NewReader(answer)}) // who asked may have gone
+				_, _ = io.Copy(struct{ io.Writer }{answers}, struct{ io.Reader }{strings.NewReader(answer)}) // the caller may have gone
 			}
 		}()
 		return asks, nil
@@ -60,7 +60,7 @@ func ownDashboard(s *server.Server, commands admin.Commands) *dashSource {
 	return processSource([]string{own}, dial, func() *server.Server { return s })
 }
 
-// dashboard serves that of a dev ensemble, in which all may be changed.
+// dashboard serves the dashboard of a dev ensemble; it allows all changes.
 func (v *dev) dashboard(ctx context.Context, e *inprocess.Ensemble) (url string, end func(), err error) {
 	first := func() *server.Server {
 		for id := 1; id <= e.Size(); id++ {

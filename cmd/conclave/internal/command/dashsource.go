@@ -17,25 +17,26 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// dashSource is what the dashboard shows: what `top`, `elections`, `history`, `sessions`,
-// `watches`, `ls`, `get` and `log` tell, in one session. It is safe for concurrent use.
+// dashSource provides what the dashboard shows: the output of `top`, `elections`,
+// `history`, `sessions`, `watches`, `ls`, `get` and `log`, in one session. It is safe for
+// concurrent use.
 type dashSource struct {
 	servers string
 	options client.Options
-	log     dashLog // nil: no log is at hand
+	log     dashLog // nil if there is no log to read
 
-	search  chan struct{} // a token while the log is searched: one at a time, for all of it is read
-	listing chan struct{} // a token while watches are listed: all of them are read for that
+	search  chan struct{} // holds a token during a search of the log: only one at a time, because each reads the whole log
+	listing chan struct{} // holds a token while watches are listed: only one at a time, because each reads them all
 
-	looking  sync.Mutex // guards the overseer, and
+	looking  sync.Mutex // guards the overseer and the fields below
 	overseer *overseer
 	before   *look
 	page     *dashPage
 	elected  *dashElected
 
-	connecting sync.Mutex // guards
+	connecting sync.Mutex // guards the fields below
 	session    *client.Client
-	unpaged    bool // the server does not list in pages
+	unpaged    bool // the server does not list children in pages
 }
 
 func newDashSource(o *overseer, servers string, options client.Options) *dashSource {
@@ -49,11 +50,11 @@ func (d *dashSource) close() {
 	d.connecting.Lock()
 	defer d.connecting.Unlock()
 	if d.session != nil {
-		_ = d.session.Close() // what is not closed expires
+		_ = d.session.Close() // an unclosed session expires
 	}
 }
 
-// dashPage is a look at the servers, and what they did since the one before, as JSON.
+// dashPage shows the servers, and what they have done since the previous look, as JSON.
 type dashPage struct {
 	Time     string     `json:"time"`
 	Seconds  float64    `json:"seconds,omitempty"` // between the two looks
@@ -67,7 +68,7 @@ type dashPage struct {
 	at       time.Time
 }
 
-// freshTime is for how long a look serves all who ask.
+// freshTime is how long a look is reused for other callers.
 const freshTime = 500 * time.Millisecond
 
 func (d *dashSource) Look(ctx context.Context) (any, error) {
@@ -77,11 +78,11 @@ func (d *dashSource) Look(ctx context.Context) (any, error) {
 		return d.page, nil
 	}
 	now := d.overseer.look(ctx)
-	if ctx.Err() != nil { // nobody waited for the answers: those who come are not shown silent servers
+	if ctx.Err() != nil { // the caller has not waited for the answers, so later callers must not see silent servers
 		return nil, context.Cause(ctx)
 	}
 	if d.before != nil && now.at.Sub(d.before.at) > time.Minute {
-		d.before = nil // nobody has looked meanwhile
+		d.before = nil // the previous look is too old
 	}
 	p := newPage(d.before, &now, &elected{})
 	d.before = &now
@@ -93,7 +94,7 @@ func (d *dashSource) Look(ctx context.Context) (any, error) {
 	return d.page, nil
 }
 
-// dashElected is what was seen of elections, as JSON.
+// dashElected shows elections, as JSON.
 type dashElected struct {
 	Elections []seen    `json:"elections"`
 	More      int       `json:"moreElections,omitempty"`
@@ -118,7 +119,8 @@ func (d *dashSource) Elections(ctx context.Context) (any, error) {
 	return d.elected, nil
 }
 
-// lastLook is the last look at the servers, or the first. The caller has looking.
+// lastLook returns the last look at the servers, or takes the first one. The caller holds
+// looking.
 func (d *dashSource) lastLook(ctx context.Context) *look {
 	if d.before == nil {
 		now := d.overseer.look(ctx)
@@ -130,7 +132,7 @@ func (d *dashSource) lastLook(ctx context.Context) *look {
 	return d.before
 }
 
-// dashSessions are the sessions of the ensemble, as JSON.
+// dashSessions shows the sessions of the ensemble, as JSON.
 type dashSessions struct {
 	Sessions []held   `json:"sessions"`
 	Problems []string `json:"problems,omitempty"`
@@ -155,7 +157,7 @@ func (d *dashSource) Sessions(ctx context.Context) (any, error) {
 	return dashSessions{told.held(connections), problems}, nil
 }
 
-// dashArmed are watches, as JSON.
+// dashArmed shows watches, as JSON.
 type dashArmed struct {
 	Watches []armed `json:"watches"`
 	More    int     `json:"moreWatches,omitempty"`
@@ -179,7 +181,7 @@ func (d *dashSource) Watches(ctx context.Context, path string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(a armed) bool { // the prefix /a is that of /ab, too
+	all = slices.DeleteFunc(all, func(a armed) bool { // the prefix /a also matches /ab
 		return a.Path != path && !strings.HasPrefix(a.Path, strings.TrimSuffix(path, "/")+"/")
 	})
 	found := dashArmed{Watches: all, More: left}
@@ -189,7 +191,7 @@ func (d *dashSource) Watches(ctx context.Context, path string) (any, error) {
 	return found, nil
 }
 
-// store is a backend to look at elections with, and what closes it.
+// store opens a backend for looking at elections.
 func (d *dashSource) store(ctx context.Context) (*opened, error) {
 	d.looking.Lock()
 	servers := d.overseer.named
@@ -248,7 +250,7 @@ func (d *dashSource) Ask(ctx context.Context, name, to string) (any, error) {
 	return asked{Election: name, Was: before.Leader, WasToken: uint64(before.Token)}, nil
 }
 
-// client is the session in which the tree is looked at. One that has ended is opened again.
+// client returns the session for reading the tree. If it has ended, a new one is opened.
 func (d *dashSource) client(ctx context.Context) (*client.Client, error) {
 	d.connecting.Lock()
 	defer d.connecting.Unlock()
@@ -281,14 +283,14 @@ type dashChild struct {
 	Bytes     int32  `json:"bytes"`
 	Modified  string `json:"modified,omitempty"`
 	Ephemeral bool   `json:"ephemeral,omitempty"`
-	Locked    bool   `json:"locked,omitempty"` // it may not be read
+	Locked    bool   `json:"locked,omitempty"` // it cannot be read
 }
 
-// dashChildren are some children of a znode as JSON.
+// dashChildren has some children of a znode, as JSON.
 type dashChildren struct {
 	Path     string      `json:"path"`
 	Children []dashChild `json:"children"`
-	Sorted   bool        `json:"sorted"` // all children are, by name: else each page is
+	Sorted   bool        `json:"sorted"` // all children are sorted by name; otherwise only those of each page
 	Total    int32       `json:"total"`
 	Next     string      `json:"next,omitempty"` // the cursor of the next page
 }
@@ -320,7 +322,7 @@ func (d *dashSource) Children(ctx context.Context, path, cursor string, limit in
 	return found, context.Cause(ctx)
 }
 
-// names lists children: in pages, where the server knows them.
+// names lists children, in pages if the server supports that.
 func (d *dashSource) names(ctx context.Context, c *client.Client, path, cursor string, limit int) (*dashChildren, error) {
 	found := &dashChildren{Path: path}
 	d.connecting.Lock()
@@ -352,7 +354,7 @@ func (d *dashSource) names(ctx context.Context, c *client.Client, path, cursor s
 			return nil, err
 		}
 		slices.Sort(all)
-		at, _ := slices.BinarySearch(all, cursor+"\x00") // the first behind it
+		at, _ := slices.BinarySearch(all, cursor+"\x00") // the first one after the cursor
 		if cursor == "" {
 			at = 0
 		}
@@ -369,7 +371,7 @@ func (d *dashSource) names(ctx context.Context, c *client.Client, path, cursor s
 	return found, nil
 }
 
-// dashZnode is all about a znode, as JSON.
+// dashZnode shows a znode completely, as JSON.
 type dashZnode struct {
 	znode
 	ACL        []string `json:"acl"`
@@ -396,10 +398,10 @@ func (d *dashSource) Znode(ctx context.Context, path string) (any, error) {
 	return found, nil
 }
 
-// written is what a change has made, as JSON.
+// written is the result of a change, as JSON.
 type written struct {
 	Path string    `json:"path"`
-	Stat *cli.Stat `json:"stat,omitempty"` // not of what was deleted
+	Stat *cli.Stat `json:"stat,omitempty"` // not for a deleted znode
 }
 
 func (d *dashSource) Write(ctx context.Context, w dashboard.Write) (any, error) {
@@ -426,7 +428,7 @@ func (d *dashSource) Write(ctx context.Context, w dashboard.Write) (any, error) 
 	return made, err
 }
 
-// readWrite reads what a change says.
+// readWrite parses a change.
 func readWrite(w *dashboard.Write) (data []byte, version int32, mode zk.CreateMode, err error) {
 	version = -1
 	if w.Version != nil {

@@ -6,19 +6,21 @@ import (
 	"strings"
 )
 
-// electionsSeen are the newest elections of the ensemble as one server has seen them, as JSON.
+// electionsSeen has the latest elections of the ensemble as one server has seen them, as
+// JSON.
 type electionsSeen struct {
 	Server    string          `json:"server"`
 	ID        *int64          `json:"id,omitempty"`
-	Elections json.RawMessage `json:"elections"` // as the server tells them, the oldest first
+	Elections json.RawMessage `json:"elections"` // as the server reports them, oldest first
 }
 
-// dashVotes are those of all servers that tell them, as JSON.
+// dashVotes has the elections of all servers that report them, as JSON.
 type dashVotes struct {
 	Servers []electionsSeen `json:"servers"`
 }
 
-// Votes asks all servers, those without a leader too. Apache's tell none.
+// Votes asks all servers, including those without a leader. Apache's servers do not report
+// any.
 func (d *dashSource) Votes(ctx context.Context) (any, error) {
 	d.looking.Lock()
 	at := d.lastLook(ctx)

@@ -128,7 +128,7 @@ func (v *dev) run(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// startFailed keeps the hint of an error that has one.
+// startFailed keeps the hint of an error if it has one.
 func startFailed(err error) error {
 	var own *cli.Error
 	if errors.As(err, &own) {
@@ -147,8 +147,9 @@ func serving(e *inprocess.Ensemble) bool {
 	return true
 }
 
-// devConfig is that of servers to try things on: they answer every four-letter
-// word, know every kind of znode, and allow sessions, and so leases, from one second up.
+// devConfig returns the configuration of servers for experiments: they answer every
+// four-letter word, support every kind of znode, and allow sessions, and therefore leases,
+// of one second or more.
 func devConfig() server.Config {
 	cfg := server.Default()
 	cfg.FourLetterWords, cfg.ExtendedTypes = []string{"*"}, true
@@ -166,8 +167,8 @@ func (v *dev) logger(w io.Writer) func(id int) *slog.Logger {
 	return func(id int) *slog.Logger { return all.With("server", id) }
 }
 
-// listener opens the port that was asked for, or the first free one, and for
-// the other servers the next free ones.
+// listener opens the requested port or the first free one, and for the other servers the
+// next free ones.
 func (v *dev) listener(c *cobra.Command) func(id int) (net.Listener, error) {
 	next := devPort
 	if v.port != 0 {
@@ -194,8 +195,8 @@ func (v *dev) listener(c *cobra.Command) func(id int) (net.Listener, error) {
 	}
 }
 
-// place is the directory for the data, and what is to be done with it at the
-// end.
+// place returns the directory for the data, and a function that removes it at the end if
+// necessary.
 func (v *dev) place() (dir string, remove func(), err error) {
 	if v.dir != "" {
 		if dir, err = filepath.Abs(v.dir); err == nil {
@@ -215,14 +216,14 @@ func (v *dev) place() (dir string, remove func(), err error) {
 	return dir, func() { os.RemoveAll(dir); free() }, nil
 }
 
-// devShape is what a directory says of its ensemble. Servers whose data is
-// missing would outvote those who have it, so it may not change by itself.
+// devShape is the shape of an ensemble, stored in its directory. It must not change
+// unnoticed, because servers without data would outvote those that have it.
 type devShape struct {
 	Servers   int `json:"servers"`
 	Observers int `json:"observers"`
 }
 
-// claim makes a directory this ensemble's own, or finds that it is.
+// claim takes a directory for this ensemble, or checks that it already belongs to it.
 func (v *dev) claim(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "version-2")); err == nil {
 		return cli.Failed(fmt.Errorf("%s holds the data of one server, but dev keeps that of several", dir),
@@ -266,7 +267,7 @@ Ctrl-C ends all.
 
 `
 
-// welcome says where the servers are and what to type next.
+// welcome prints where the servers are and what to type next.
 func (v *dev) welcome(w io.Writer, e *inprocess.Ensemble, dir string) {
 	if v.dir == "" {
 		dir += " (removed at the end)"
@@ -282,7 +283,7 @@ func (v *dev) welcome(w io.Writer, e *inprocess.Ensemble, dir string) {
 	fmt.Fprintf(w, welcomeText, dir, list, cli.StoreVariable, strings.Join(e.Addrs(), ","), me, more)
 }
 
-// program is how the user calls this program.
+// program returns how the user calls this program.
 func program() string {
 	if strings.Contains(filepath.ToSlash(os.Args[0]), "/go-build") {
 		return "go run ./cmd/conclave"

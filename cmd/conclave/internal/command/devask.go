@@ -19,19 +19,19 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// devTarget is the flags that choose among several running devs.
+// devTarget is the flags that choose one of several running devs.
 type devTarget struct {
 	dir  string
 	port int
 }
 
-// addDevControls adds the subcommands that ask a running dev.
+// addDevControls adds the subcommands that send requests to a running dev.
 func addDevControls(parent *cobra.Command) {
 	type control struct {
 		use, short, example string
 
-		ids  []string // needed
-		more int      // allowed beside them
+		ids  []string // required arguments
+		more int      // how many more are allowed
 	}
 	for _, k := range []control{
 		{"kill ID...", "End servers at once, as a crash does; \"leader\" is the one that leads", "  conclave dev kill leader\n  conclave dev kill 1 2", []string{"ID"}, devServersMax - 1},
@@ -109,8 +109,8 @@ func (t *devTarget) add(c *cobra.Command) {
 	c.Flags().IntVar(&t.port, "port", 0, "the dev that has this client port, if several run")
 }
 
-// completeIDs offers the servers that are not named yet: to start those that are down,
-// for the rest those that run, the leader by that name too.
+// completeIDs offers the servers that are not named yet: for start those that are down,
+// otherwise those that run, and "leader" for the one that leads.
 func (t *devTarget) completeIDs(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	a, err := t.ask(devAsk{Do: "describe"})
 	if err != nil || c.Name() == "heal" || c.Name() == "cut" && len(args) == 2 {
@@ -129,7 +129,7 @@ func (t *devTarget) completeIDs(c *cobra.Command, args []string, _ string) ([]st
 	return ids, cobra.ShellCompDirectiveNoFileComp
 }
 
-// serverIDs reads numbers of servers, and "leader" for the one that leads.
+// serverIDs parses numbers of servers, and "leader".
 func serverIDs(args []string) ([]int, error) {
 	var ids []int
 	for _, text := range args {
@@ -146,8 +146,8 @@ func serverIDs(args []string) ([]int, error) {
 	return ids, nil
 }
 
-// ask finds the running dev that is meant and asks it. Beside an error stands what was done,
-// if anything was.
+// ask finds the running dev and sends it the request. With an error, the answer says what
+// was done, if anything.
 func (t *devTarget) ask(ask devAsk) (*devAnswer, error) {
 	path, err := t.find()
 	if err != nil {
@@ -163,7 +163,7 @@ func (t *devTarget) ask(ask devAsk) (*devAnswer, error) {
 	return a, nil
 }
 
-// find returns the socket of the one dev that runs and is meant.
+// find returns the socket of the running dev that the flags choose.
 func (t *devTarget) find() (string, error) {
 	var paths, names []string
 	dir := t.dir
@@ -178,7 +178,7 @@ func (t *devTarget) find() (string, error) {
 		for _, path := range sockets {
 			a, err := exchange(path, &devAsk{Do: "describe"})
 			if errors.Is(err, syscall.ECONNREFUSED) {
-				_ = os.Remove(path) // left behind by a dev that was killed
+				_ = os.Remove(path) // it belongs to a dev that was killed
 			}
 			if err != nil || dir != "" && a.Dir != dir || t.port != 0 && !hasPort(a.Servers, t.port) {
 				continue

@@ -16,8 +16,8 @@ import (
 	"github.com/conclave-project/conclave/internal/inprocess"
 )
 
-// devAsk is what a subcommand asks a running `conclave dev`, as one line of
-// JSON; devAnswer is the line that comes back.
+// devAsk is the request of a subcommand to a running `conclave dev`, as one line of JSON;
+// devAnswer is the line of the answer.
 type devAsk struct {
 	Do  string `json:"do"` // describe, kill, start, cut, heal
 	IDs []int  `json:"ids,omitempty"`
@@ -25,19 +25,19 @@ type devAsk struct {
 
 const nobodyLeadsHere = "nobody leads: more than half of the servers must run and reach each other"
 
-// leaderID stands for the server that leads when it is asked.
+// leaderID stands for the server that leads when the request arrives.
 const leaderID = -1
 
 type devAnswer struct {
 	Text    string   `json:"text,omitempty"`
 	Error   string   `json:"error,omitempty"`
 	Dir     string   `json:"dir"`
-	Servers []string `json:"servers"` // where they serve clients
+	Servers []string `json:"servers"` // their addresses for clients
 	Down    []int    `json:"down,omitempty"`
 	Cuts    [][2]int `json:"cuts,omitempty"`
 }
 
-// devControl answers subcommands, on a socket in a directory of this user.
+// devControl answers subcommands on a socket in a directory of this user.
 type devControl struct {
 	ensemble *inprocess.Ensemble
 	news     *devNews
@@ -49,14 +49,14 @@ type devControl struct {
 	cuts [][2]int
 }
 
-// devControlTime bounds one exchange. A kill waits for the next leader.
+// devControlTime bounds one exchange: a kill waits for the next leader.
 const (
 	devControlTime = 10 * time.Second
 	devLeaderTime  = 5 * time.Second
 )
 
-// devControlDirs are where the sockets may be, best first: the path of a socket
-// must be short, and nobody else may connect.
+// devControlDirs returns the directories in which the sockets may be, best first: the path
+// of a socket must be short, and nobody else may connect.
 func devControlDirs() []string {
 	var dirs []string
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
@@ -81,14 +81,14 @@ func newDevControl(e *inprocess.Ensemble, news *devNews, dir string) (*devContro
 	return d, nil
 }
 
-// listenControl opens a socket in the first directory that allows it. A socket
-// of that name is left from a dev that is gone: this one has its port.
+// listenControl opens a socket in the first directory that allows it. An existing socket of
+// that name belongs to a dev that has ended, because this dev has its port.
 func listenControl(name string) (net.Listener, error) {
 	var errs []error
 	for _, dir := range devControlDirs() {
 		err := os.MkdirAll(dir, 0o700)
 		if err == nil {
-			err = os.Chmod(dir, 0o700) // fails in somebody else's directory
+			err = os.Chmod(dir, 0o700) // fails in a directory of another user
 		}
 		if err == nil {
 			path := filepath.Join(dir, name)
@@ -145,7 +145,7 @@ func (d *devControl) answer(ask *devAsk) devAnswer {
 func (d *devControl) do(ask *devAsk) (string, error) {
 	for i, id := range ask.IDs {
 		if id == leaderID {
-			// One that has just lost its quorum may not have noticed.
+			// A leader that has just lost its quorum may not have noticed yet.
 			if id = d.ensemble.Leader(); id == 0 || !d.quorate() {
 				return "", errors.New(nobodyLeadsHere)
 			}
@@ -170,8 +170,8 @@ func (d *devControl) do(ask *devAsk) (string, error) {
 	return "", fmt.Errorf("dev does not know %q with %d servers", ask.Do, len(ask.IDs))
 }
 
-// each kills or starts servers, and waits for what follows from it. One that cannot be, as it
-// is so already, keeps none of the others from it.
+// each kills or starts servers, and waits for the consequences. A server that is already in
+// that state does not prevent the others from being changed.
 func (d *devControl) each(ids []int, kill bool, done string, f func(id int) error) (string, error) {
 	_, epoch, _ := d.news.leads()
 	var lines []string
@@ -216,8 +216,8 @@ func (d *devControl) heal() string {
 	return line + "\n" + d.outcome(epoch, nil)
 }
 
-// outcome tells who leads, once somebody does and these servers serve if they
-// run. Of a leader of the epoch before nothing more is to be told.
+// outcome describes who leads, once there is a leader and those of these servers that run
+// also serve. It says nothing about the leader of an earlier epoch.
 func (d *devControl) outcome(before uint32, ids []int) string {
 	if !d.quorate() {
 		return nobodyLeadsHere

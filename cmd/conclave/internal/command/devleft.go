@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// devPrefix begins the names of directories for the data of devs without --dir.
+	// devPrefix is the beginning of the names of data directories of devs without --dir.
 	devPrefix = "conclave-dev-"
-	// devLeftAge is how old such a directory must be to be taken for left behind: a
-	// younger one may not be locked yet.
+	// devLeftAge is the age from which such a directory may count as abandoned: a younger
+	// one may not be locked yet.
 	devLeftAge = time.Minute
 )
 
-// removeLeft removes the directories of devs that were killed. A dev holds the lock of
-// its directory, and its servers those of theirs.
+// removeLeft removes the directories of devs that were killed. A running dev holds the lock
+// of its directory, and its servers hold those of theirs.
 func removeLeft() {
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), devPrefix+"[0-9]*"))
 	for _, dir := range left {
@@ -28,19 +28,19 @@ func removeLeft() {
 			continue
 		}
 		servers, _ := filepath.Glob(filepath.Join(dir, "*"))
-		servers = slices.DeleteFunc(servers, func(name string) bool { // to open a pipe of somebody would wait
+		servers = slices.DeleteFunc(servers, func(name string) bool { // opening somebody's pipe would block
 			info, err := os.Lstat(name)
 			return err != nil || !info.IsDir()
 		})
 		if unlock := lockAll(append(servers, dir)); unlock != nil {
-			_ = os.RemoveAll(dir) // that of another user stays
+			_ = os.RemoveAll(dir) // one of another user stays
 			unlock()
 		}
 	}
 }
 
-// lockAll locks directories, and returns what frees them again, nil if another process
-// has the lock of one.
+// lockAll locks directories, and returns a function that unlocks them; nil if another
+// process holds one of the locks.
 func lockAll(dirs []string) (unlock func()) {
 	var locks []io.Closer
 	unlock = func() {

@@ -10,21 +10,20 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// devNews prints who leads, one line for every change. The servers' loops tell
-// it and may not wait for a terminal, so lines that find its queue full are
-// dropped.
+// devNews prints who leads, one line for every change. The loops of the servers report to
+// it and must not wait for a terminal, so lines are dropped while its queue is full.
 type devNews struct {
 	lines chan string
 	done  chan struct{}
 
 	mu     sync.Mutex
-	held   []string // until begin
+	held   []string // lines held back until begin
 	begun  bool
 	over   bool
 	leader int       // 0 if nobody leads
 	epoch  uint32    // of the last leader
 	since  time.Time // when the last leader was lost, or something was done to it
-	hurt   bool      // the latter
+	hurt   bool      // something was done to it
 	last   string    // the last line about a leader
 }
 
@@ -39,7 +38,7 @@ func newDevNews(out io.Writer) *devNews {
 	return n
 }
 
-// begin prints what has been held back, and everything from now on at once.
+// begin prints what was held back; from then on lines are printed at once.
 func (n *devNews) begin() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -50,21 +49,21 @@ func (n *devNews) begin() {
 	n.held = nil
 }
 
-// end says no more: all servers are being stopped.
+// end prints nothing more: all servers are being stopped.
 func (n *devNews) end() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.over = true
 }
 
-// close waits until all lines are printed. No news come after it.
+// close waits until all lines are printed. Nothing may be reported after it.
 func (n *devNews) close() {
 	n.end()
 	close(n.lines)
 	<-n.done
 }
 
-// say prints a line. Called with mu held.
+// say prints a line. The caller holds mu.
 func (n *devNews) say(line string) {
 	switch {
 	case n.over:
@@ -98,9 +97,9 @@ func (n *devNews) roleChanged(id int, role server.Role) {
 	}
 }
 
-// did says what is being done to servers. If the leader is among them, or nobody
-// leads, the time to the next one counts from here; killed says that it leads no
-// more.
+// did reports what is being done to servers. If the leader is among them, or nobody leads,
+// the time until the next leader counts from here. killed means that the leader no longer
+// leads.
 func (n *devNews) did(line string, killed bool, ids ...int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,22 +112,21 @@ func (n *devNews) did(line string, killed bool, ids ...int) {
 	}
 }
 
-// ended is called when a server has stopped by itself.
+// ended is called when a server has ended on its own.
 func (n *devNews) ended(id int, reason error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.say(fmt.Sprintf("server %d has stopped: %v", id, reason))
 }
 
-// leads returns who leads, in which epoch, and the line that said so; 0 if
-// nobody leads.
+// leads returns the leader, its epoch, and the line that reported it; 0 if nobody leads.
 func (n *devNews) leads() (leader int, epoch uint32, line string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.leader, n.epoch, n.last
 }
 
-// shortTime is a duration with two digits or so.
+// shortTime formats a duration with about two digits.
 func shortTime(d time.Duration) string {
 	if d < 10*time.Millisecond {
 		return d.Round(100 * time.Microsecond).String()

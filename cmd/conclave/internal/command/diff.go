@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// differing is the flags of `conclave diff`.
+// differing holds the flags of `conclave diff`.
 type differing struct {
 	outputFlag
 	settings fileSettings

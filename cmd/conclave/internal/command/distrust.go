@@ -23,8 +23,8 @@ const (
 	maybeTLSHint  = "; or does this port speak TLS? Write zk+tls:// for one that does, zk:// for one that does not"
 )
 
-// distrusted returns why a server's certificate is not trusted, nil where an error says
-// nothing of it.
+// distrusted returns why a server's certificate is not trusted; nil if the error does not
+// concern that.
 func distrusted(err error) error {
 	var refused *tls.CertificateVerificationError
 	if errors.As(err, &refused) {
@@ -72,8 +72,9 @@ func unsessionedHint(ctx context.Context, err error, addresses []string, overTLS
 	return noSessionHint + maybeTLSHint
 }
 
-// speaksTLS asks a server for its state in clear text, and begins a handshake: first what the client
-// has tried, for a port may speak both. It tells nothing of a port that answers neither.
+// speaksTLS finds out whether a port uses TLS: it asks for the server's state in clear
+// text, and tries a handshake. What the client has tried comes first, because a port may
+// accept both. told is false for a port that answers neither.
 func speaksTLS(ctx context.Context, address string, overTLS bool) (speaks, told bool) {
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()
@@ -87,30 +88,31 @@ func speaksTLS(ctx context.Context, address string, overTLS bool) (speaks, told 
 	return speaks, speaks
 }
 
-// shakesHands reports whether a port answers a handshake of TLS, be it by a refusal.
+// shakesHands reports whether a port answers a TLS handshake, even with a refusal.
 func shakesHands(ctx context.Context, address string) bool {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return false
 	}
 	defer conn.Close()
-	// Nothing is sent over it, and nothing of it trusted but that it is TLS.
+	// Nothing is sent over this connection, and nothing is trusted except that the port
+	// speaks TLS.
 	err = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}).HandshakeContext(ctx)
 	return err == nil || alerted(err)
 }
 
-// alerted reports whether the other side has refused a handshake in the language of TLS.
+// alerted reports whether the other side has refused a handshake with a TLS alert.
 func alerted(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "remote error"
 }
 
-// distrust ends waiting for servers none of which is trusted:
-// another attempt changes nothing.
+// distrust ends the wait for servers when none of them is trusted: another attempt would
+// change nothing.
 type distrust struct {
 	mu   sync.Mutex
-	left []string // servers of which nothing is known
-	last error    // why one is not trusted
+	left []string // servers about which nothing is known yet
+	last error    // why one of them is not trusted
 	all  chan error
 }
 
@@ -118,7 +120,7 @@ func newDistrust(servers []string) *distrust {
 	return &distrust{left: slices.Clone(servers), all: make(chan error, 1)}
 }
 
-// over notes what comes of dialing.
+// over wraps a dial function and records the results.
 func (d *distrust) over(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -141,7 +143,8 @@ func (d *distrust) note(address string, err error) {
 	}
 }
 
-// why is an error about a certificate if no server is trusted, nil else, and of a nil distrust.
+// why returns an error about a certificate if no server is trusted; otherwise nil, also for
+// a nil distrust.
 func (d *distrust) why() error {
 	if d == nil {
 		return nil
@@ -154,7 +157,8 @@ func (d *distrust) why() error {
 	return d.last
 }
 
-// until is a context that ends when no server is trusted. A nil distrust ends none.
+// until returns a context that ends when no server is trusted. With a nil distrust it does
+// not end for that reason.
 func (d *distrust) until(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(ctx)
 	if d != nil {

@@ -70,7 +70,7 @@ func (v *docsFlags) run(c *cobra.Command, _ []string) error {
 	return p.Line(map[string]string{"site": v.export}, "the site is in "+v.export)
 }
 
-// exportDocs writes the site, and the laboratory into each of its versions.
+// exportDocs writes the site, with the laboratory in each of its versions.
 func exportDocs(c *cobra.Command, site fs.FS, dir string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return errors.New(dir + " is not empty")

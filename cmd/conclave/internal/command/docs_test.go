@@ -30,7 +30,8 @@ func TestEveryCommandIsInTheDocsAndHasAnExplanation(t *testing.T) {
 	}
 }
 
-// TestAllJSONIsInTheDocs: a row for each command that gives JSON, and each key of an answer.
+// TestAllJSONIsInTheDocs checks for a row for each command that prints JSON, and for each key of an
+// answer.
 func TestAllJSONIsInTheDocs(t *testing.T) {
 	docs, err := os.ReadFile("../../../../docs/commands.md")
 	if err != nil {
@@ -74,7 +75,7 @@ func TestAllJSONIsInTheDocs(t *testing.T) {
 					}
 					continue
 				}
-				if key[1] != "established" && !strings.Contains(section, "`"+key[1]+"`") { // that is an admin port's
+				if key[1] != "established" && !strings.Contains(section, "`"+key[1]+"`") { // that key is the admin port's
 					t.Errorf("%s: the key %q is not in \"JSON\"", file, key[1])
 				}
 			}

@@ -36,12 +36,12 @@ use conclave run.`,
 				return err
 			}
 			defer s.close()
-			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a reader that ends costs lines, not the leadership
+			signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // if the reader ends, lines are lost, but not the leadership
 			ctx, stop := untilHungUp(c.Context())
 			defer stop()
 			err = s.Run(ctx, func(ctx context.Context, lead election.Leadership) error {
 				written := make(chan error, 1)
-				go func() { // nobody may read it
+				go func() { // the output may have no reader
 					written <- p.Line(newLead(lead), fmt.Sprintf("%s leads %s with token %d", lead.ID(), lead.Election(), lead.Token()))
 				}()
 				select {

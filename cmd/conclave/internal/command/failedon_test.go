@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// TestFullDiskOfABackupIsNoWrongDirectory: who is told to name another directory, or to try again, looks in vain for
-// what is wrong with the one that is named.
+// TestFullDiskOfABackupIsNoWrongDirectory matters because a user who is told to name another
+// directory, or to try again, looks in vain for something wrong with the directory.
 func TestFullDiskOfABackupIsNoWrongDirectory(t *testing.T) {
 	for err, want := range map[error]string{
 		vfs.ErrNoSpace: "make space", fs.ErrPermission: "run it as the user", errors.New("another"): "nothing that was taken before has changed",

@@ -9,17 +9,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// foreign is an election or a lock of another library, by the shape of its znodes, as JSON.
+// foreign is an election or a lock of another library, recognized by the names of its
+// znodes, as JSON.
 type foreign struct {
 	Path    string   `json:"path"`
 	Kind    string   `json:"kind"`    // latch or lock
-	Library string   `json:"library"` // whose shape it has
-	Leader  string   `json:"leader"`  // the znode of the one that leads, or holds the lock
+	Library string   `json:"library"` // the library that uses such names
+	Leader  string   `json:"leader"`  // the znode that leads or holds the lock
 	Session string   `json:"session"` // and its session
-	Waiting []string `json:"waiting"` // the znodes of the others, in their order
+	Waiting []string `json:"waiting"` // the znodes of the others, in order
 }
 
-// foreignMax bounds how many are told.
+// foreignMax bounds how many are shown.
 const foreignMax = 500
 
 // shapes are the names that libraries give to the ephemerals of their candidates: Curator's
@@ -33,7 +34,7 @@ var shapes = []struct {
 	{"lock", "kazoo", regexp.MustCompile(`^[0-9a-f]{32}__lock__-?\d{9,10}$`)},
 }
 
-// rival is one candidate of another library.
+// rival is a candidate of another library.
 type rival struct {
 	name    string
 	number  int32

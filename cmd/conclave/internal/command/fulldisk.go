@@ -9,18 +9,18 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
-// diskFull reports whether a server says that it can store nothing more. A follower
-// without space serves on and has all that is committed, in memory: its zxid says
-// nothing of what it has stored.
+// diskFull reports whether a server says that its disk is full. A follower without space
+// continues to serve and has everything committed in memory, so its zxid does not show what
+// it has stored.
 func (s *standing) diskFull() bool { return s.Mntr["zk_disk_full"] == "1" }
 
-// number is the id of a server of an ensemble, "" if it does not tell it.
+// number returns the id of a server in an ensemble; "" if it does not report one.
 func (s *standing) number() string {
 	return cmp.Or(s.ID, s.Mntr["zk_server_id"])
 }
 
-// unstored is how many committed transactions the leader waits for from a follower, "" if
-// it does not tell.
+// unstored returns how many committed transactions the leader expects a follower to store;
+// "" if it does not report that.
 func (s *standing) unstored(leader *standing) string {
 	if leader == nil || leader == s || s.number() == "" {
 		return ""
@@ -32,7 +32,7 @@ func (s *standing) unstored(leader *standing) string {
 	return lag
 }
 
-// leaderOf is the leader with the newest zxid, nil where none was seen.
+// leaderOf returns the leader with the highest zxid; nil if there is none.
 func leaderOf(all []standing) (leader *standing) {
 	newest := uint64(0)
 	for i := range all {
@@ -44,8 +44,8 @@ func leaderOf(all []standing) (leader *standing) {
 	return leader
 }
 
-// withoutFull takes followers whose disks are full out of those that a leader has in sync:
-// what it knows of them is that they have received everything.
+// withoutFull removes followers whose disks are full from the number that a leader has in
+// sync: the leader only knows that they have received everything.
 func withoutFull(all []standing, leader *standing) {
 	synced, participants, told := strings.Cut(leader.InSync, "/")
 	n, err := strconv.Atoi(synced)
@@ -61,7 +61,7 @@ func withoutFull(all []standing, leader *standing) {
 	leader.InSync = strconv.Itoa(max(0, n)) + "/" + participants
 }
 
-// disksFull are lines about the servers that can store nothing.
+// disksFull returns lines about the servers whose disks are full.
 func disksFull(all []standing) (lines []string) {
 	leader := leaderOf(all)
 	for i := range all {

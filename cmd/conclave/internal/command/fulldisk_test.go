@@ -41,8 +41,8 @@ func TestFollowerWithAFullDiskIsNotInSync(t *testing.T) {
 	}
 }
 
-// TestFullDiskOfAFollowerIsTold: the follower serves, and has in memory all that the leader
-// has committed.
+// TestFullDiskOfAFollowerIsTold has a follower that still serves, and has in memory everything that
+// the leader has committed.
 func TestFullDiskOfAFollowerIsTold(t *testing.T) {
 	disks := map[int]*vfs.Mem{1: vfs.NewMem(), 2: vfs.NewMem(), 3: vfs.NewMem()}
 	base := devConfig()
@@ -96,7 +96,7 @@ func TestFullDiskOfAFollowerIsTold(t *testing.T) {
 	if err != nil || len(page.Problems) != 1 || !strings.HasPrefix(page.Problems[0], want) {
 		t.Errorf("top: %v\n%+v", err, page.Problems)
 	}
-	// Of three servers two are in sync; of those without the other follower one is.
+	// Two of three servers are in sync; without the other follower, it would be one of two.
 	plan, err := reconfigures(t, e, "--remove", fmt.Sprint(two), "--timeout", "2s", "--dry-run")
 	if err == nil || plan.Quorum {
 		t.Errorf("reconfig: %v\n%+v", err, plan.Servers)

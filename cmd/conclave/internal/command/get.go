@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// znode is the whole of a znode as JSON.
+// znode is the content of a znode as JSON.
 type znode struct {
 	Path string `json:"path"`
 	cli.Data
@@ -48,8 +48,8 @@ the metadata is printed as well, and data that is not text is in Base64.`,
 	return c
 }
 
-// forTerminal is data as a terminal gets it. Anybody may have written it, and it must not
-// command the terminal of who looks at it.
+// forTerminal returns data as it may be shown on a terminal. Anybody may have written it,
+// so it must not contain commands to the terminal.
 func forTerminal(data []byte) []byte {
 	if len(data) > 0 && data[len(data)-1] != '\n' {
 		data = append(data, '\n')
@@ -57,7 +57,7 @@ func forTerminal(data []byte) []byte {
 	return []byte(cli.VisibleText(string(data)))
 }
 
-// znodeStat is a znode and its metadata as JSON.
+// znodeStat is a znode with its metadata as JSON.
 type znodeStat struct {
 	Path string   `json:"path"`
 	Stat cli.Stat `json:"stat"`

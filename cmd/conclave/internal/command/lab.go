@@ -97,7 +97,7 @@ func (v *labFlags) serve(c *cobra.Command, p *cli.Printer, machines labsite.Mach
 	return servePage(c, p, v.listen, "the laboratory", handler)
 }
 
-// servePage tells where a page is, and serves it until it is interrupted.
+// servePage prints the URL of a page, and serves it until it is interrupted.
 func servePage(c *cobra.Command, p *cli.Printer, listen, what string, handler http.Handler) error {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -120,7 +120,7 @@ func servePage(c *cobra.Command, p *cli.Printer, listen, what string, handler ht
 	}
 }
 
-// again makes the run of a URL.
+// again repeats the run in a URL.
 func (v *labFlags) again(p *cli.Printer) error {
 	_, text, found := strings.Cut(v.replay, "#")
 	if !found {
@@ -151,7 +151,7 @@ func labSpec(text string) (lab.Spec, int64, error) {
 	if err != nil {
 		return lab.Spec{}, 0, err
 	}
-	values, _ := url.ParseQuery(text) // what is no query is no run either, as ParseSpec says
+	values, _ := url.ParseQuery(text) // text that is not a query is not a run either, as ParseSpec reports
 	name, own := text, slices.ContainsFunc([]string{"alg", "servers", "seed", "do"}, values.Has)
 	if values.Has("scenario") && !own {
 		name = values.Get("scenario")
@@ -173,7 +173,8 @@ func labSpec(text string) (lab.Spec, int64, error) {
 	return spec, untilMs, err
 }
 
-// printFrame prints the notes of a run, how its servers are in the end, and what has held.
+// printFrame prints the notes of a run, the final state of its servers, and the checked
+// properties.
 func printFrame(out io.Writer, f lab.Frame) error {
 	rows := make([][]string, 0, len(f.Notes))
 	for _, e := range f.Notes {

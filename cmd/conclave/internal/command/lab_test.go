@@ -2,7 +2,8 @@ package command
 
 import "testing"
 
-// TestURLNamesOneRun: that which the page shows for it, or none.
+// TestURLNamesOneRun checks that a URL names the run that the page shows for
+// it, or none.
 func TestURLNamesOneRun(t *testing.T) {
 	majority, untilMs, err := labSpec("majority")
 	if err != nil || majority.Algorithm == "" || len(majority.Actions) == 0 {

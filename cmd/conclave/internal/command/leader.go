@@ -20,15 +20,15 @@ type seen struct {
 	Token    uint64 `json:"token"`
 	Since    string `json:"since,omitempty"`
 	described
-	// Unconfirmed: nothing that was seen shows whether the leader lives.
+	// Unconfirmed: nothing seen so far shows whether the leader lives.
 	Unconfirmed bool `json:"unconfirmed,omitempty"`
-	// Candidates are the ids of Waiters.
+	// Candidates has the ids of Waiters.
 	Candidates []string `json:"candidates"`
 	Waiters    []waiter `json:"waiters"`
 	Error      string   `json:"error,omitempty"`
 }
 
-// observed is a view with the time at which it was seen here.
+// observed is a view with the local time at which it was seen.
 type observed struct {
 	Time string `json:"time"`
 	seen
@@ -46,7 +46,7 @@ func newSeen(v election.View) seen {
 	return s
 }
 
-// toPrint opens what a command needs that prints what it sees of one election.
+// toPrint opens what is needed by a command that prints what it sees of one election.
 func (b *electionFlags) toPrint(c *cobra.Command, args []string, output *outputFlag) (*cli.Printer, *opened, error) {
 	if err := b.only(c, args); err != nil {
 		return nil, nil, err
@@ -112,7 +112,7 @@ prints at once who led according to the last record, and says so.`,
 	return c
 }
 
-// leaderTable has a column for metadata if there is some.
+// leaderTable prints a table; it has a column for metadata if there is any.
 func leaderTable(w io.Writer, s seen) error {
 	head := []string{"LEADER", "TOKEN", "SINCE", "WAITING"}
 	row := []string{s.Leader, strconv.FormatUint(s.Token, 10), orDash(s.Since), strconv.Itoa(len(s.Candidates))}
@@ -146,7 +146,7 @@ func newObserve() *cobra.Command {
 				v.Err = err
 				at, text := time.Now(), viewText(v)
 				if text == told && !p.JSON {
-					continue // it is known since when; the line does not say it
+					continue // only the time since which it leads is new, and the line does not show that
 				}
 				told = text
 				if err := p.Line(observed{cli.Time(at.UnixMilli()), newSeen(v)}, cli.Time(at.UnixMilli())+" "+text); err != nil {
@@ -161,7 +161,7 @@ func newObserve() *cobra.Command {
 	return c
 }
 
-// viewText tells a view in one line.
+// viewText describes a view in one line.
 func viewText(v election.View) string {
 	line := ""
 	if len(v.Waiters) > 0 {

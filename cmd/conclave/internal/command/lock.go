@@ -31,10 +31,10 @@ the store was not reached within --wait or --connect-timeout; 1 the store cannot
 be used; 2 wrong command line.`
 
 const (
-	// attemptMax is how long a store is waited for at first with --no-wait, and how
-	// long a wait lasts at least that was used up until the store was reached.
+	// attemptMax is how long to wait at first for a store with --no-wait. It is also the
+	// shortest wait for the lock if reaching the store has used up the time.
 	attemptMax = 2 * time.Second
-	// slowMax is how long a store may take to answer at first, whatever --wait says.
+	// slowMax is how long a store may take for its first answer, whatever --wait says.
 	slowMax = 10 * time.Second
 )
 
@@ -65,7 +65,7 @@ func newLock() *cobra.Command {
 			var exit *exitError
 			if errors.As(err, &exit) && exit.code == supervise.ExitWaited {
 				if v.quiet {
-					return &exitError{code: exit.code} // a cron job that skips its turn writes no mail
+					return &exitError{code: exit.code} // without a text, so a cron job that skips its turn sends no mail
 				}
 				exit.err = v.notAcquired(exit.err, command.Wait)
 			}
@@ -80,7 +80,7 @@ func newLock() *cobra.Command {
 	return c
 }
 
-// notAcquired is the error of a lock that others have.
+// notAcquired returns the error for a lock that others hold.
 func (v *candidate) notAcquired(err error, wait time.Duration) error {
 	var held *election.HeldError
 	if errors.As(err, &held) {

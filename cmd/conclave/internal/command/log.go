@@ -32,7 +32,7 @@ type logs struct {
 
 	first, last zk.Zxid
 	owner       zk.SessionID
-	begin, end  time.Time // zero: not said
+	begin, end  time.Time // zero if not given
 }
 
 func newLog() *cobra.Command {
@@ -119,7 +119,7 @@ func (v *logs) parse() error {
 	return nil
 }
 
-// parseTime reads a time, or how long ago it was; "" is none.
+// parseTime parses a time, or a duration before now; "" gives the zero time.
 func parseTime(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -134,8 +134,8 @@ func parseTime(flag, text string) (time.Time, error) {
 	return at, nil
 }
 
-// openLogs finds the log files that an argument means, one reader each: a tool
-// that looks at damage must not stop at a gap between files.
+// openLogs opens the log files that an argument names, with one reader for each: a tool
+// that examines damage must not stop at a gap between files.
 func (v *logs) openLogs(arg string) ([]*txnlog.Reader, error) {
 	info, err := os.Stat(arg)
 	switch {

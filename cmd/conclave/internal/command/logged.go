@@ -28,7 +28,7 @@ type change struct {
 	TTL       int64    `json:"ttlMs,omitempty"`
 	TimeoutMs int32    `json:"timeoutMs,omitempty"`
 	Error     string   `json:"error,omitempty"`
-	Paths     []string `json:"paths,omitempty"` // closeSession: ephemerals that go with it
+	Paths     []string `json:"paths,omitempty"` // closeSession: ephemerals deleted with it
 	Parts     []change `json:"parts,omitempty"` // multi
 	*cli.Data
 }

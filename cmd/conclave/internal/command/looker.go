@@ -13,19 +13,19 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// looked is what was seen of one server of a new configuration, as JSON.
+// looked is the state of one server of a new configuration, as JSON.
 type looked struct {
 	ID      int64  `json:"id"`
 	Role    string `json:"role"`             // in the new configuration
 	Client  string `json:"client,omitempty"` // where it was asked
-	Mode    string `json:"mode,omitempty"`   // what it is now
+	Mode    string `json:"mode,omitempty"`   // its current mode
 	Zxid    string `json:"zxid,omitempty"`
 	InSync  bool   `json:"inSync"`
-	Why     string `json:"why,omitempty"`     // it is not in sync
-	InForce bool   `json:"inForce,omitempty"` // it has the new configuration in force
+	Why     string `json:"why,omitempty"`     // why it is not in sync
+	InForce bool   `json:"inForce,omitempty"` // the new configuration is in force there
 }
 
-// inSync are the ids of those that are.
+// inSync returns the ids of the servers that are in sync.
 func inSync(all []looked) quorum.IDs {
 	var ids quorum.IDs
 	for _, l := range all {
@@ -39,7 +39,7 @@ func inSync(all []looked) quorum.IDs {
 // looker asks the servers of a configuration. It may be used by several goroutines.
 type looker struct {
 	options client.Options
-	named   []string // servers, by the user
+	named   []string // the servers that the user has named
 	asked   string   // the server in use
 	timeout time.Duration
 	current *ensemble.Config
@@ -48,7 +48,7 @@ type looker struct {
 // lookEvery is the time between two looks at one server.
 const lookEvery = 200 * time.Millisecond
 
-// all asks every server of the next configuration, until it is in sync or the timeout is
+// all asks every server of the next configuration until it is in sync or the timeout is
 // over.
 func (l *looker) all(ctx context.Context, s *session, next *ensemble.Config) ([]looked, error) {
 	ctx, cancel := s.within(ctx)
@@ -68,7 +68,7 @@ func (l *looker) all(ctx context.Context, s *session, next *ensemble.Config) ([]
 		for seen := false; one.Client != ""; seen = true {
 			now := one
 			now.Why = l.look(ctx, &now, last)
-			if !seen || now.Why == "" || !isOver(ctx) { // a look for which there was no time tells less than the one before
+			if !seen || now.Why == "" || !isOver(ctx) { // a look that ran out of time says less than the one before
 				one = now
 			}
 			if one.Why == "" || !l.pause(ctx) {
@@ -81,7 +81,7 @@ func (l *looker) all(ctx context.Context, s *session, next *ensemble.Config) ([]
 	return found, nil
 }
 
-// each calls f for the numbers below n, a bounded number of them at a time.
+// each calls f for the numbers below n, a limited number of them at the same time.
 func (l *looker) each(n int, f func(i int)) {
 	const atOnce = 16
 	var all sync.WaitGroup
@@ -96,14 +96,14 @@ func (l *looker) each(n int, f func(i int)) {
 	all.Wait()
 }
 
-// isOver reports whether a context has ended, or is about to: a connection with its deadline may end
-// before it.
+// isOver reports whether a context has ended or is about to: a connection with the same
+// deadline may end before it.
 func isOver(ctx context.Context) bool {
 	at, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && !time.Now().Before(at)
 }
 
-// pause waits until the next look, and reports whether there is time for one.
+// pause waits until the next look, and reports whether there is time for it.
 func (l *looker) pause(ctx context.Context) bool {
 	select {
 	case <-ctx.Done():
@@ -115,9 +115,9 @@ func (l *looker) pause(ctx context.Context) bool {
 
 func (l *looker) asker() asker { return asker{l.options.Dialer} }
 
-// addresses are where the servers of a configuration serve clients, "" where that is not
-// told. With TLS lines do not say so: then it is the server that the user has named on the
-// same host.
+// addresses returns the addresses of the servers of a configuration for clients; "" if
+// unknown. Their lines do not show TLS addresses: then it is the server that the user has
+// named on the same host.
 func (l *looker) addresses(config *ensemble.Config) []string {
 	all := make([]string, len(config.Members))
 	for i, m := range members(config.Text(), l.asked, "") {
@@ -137,14 +137,14 @@ func (l *looker) namedAt(m *ensemble.Member) string {
 			continue
 		}
 		if found != "" {
-			return "" // two servers on one host: which one it is nobody tells
+			return "" // two servers on one host cannot be distinguished
 		}
 		found = server
 	}
 	return found
 }
 
-// look asks one server once, and returns why it is not in sync, "" if it is.
+// look asks one server once, and returns why it is not in sync; "" if it is.
 func (l *looker) look(ctx context.Context, one *looked, last uint64) string {
 	now := l.asker().ask(ctx, one.Client)
 	one.Mode, one.Zxid = now.Mode, now.Zxid
@@ -173,7 +173,8 @@ func (l *looker) look(ctx context.Context, one *looked, last uint64) string {
 	return ""
 }
 
-// config reads the configuration that a server has in force, nil and why if it cannot.
+// config reads the configuration that is in force on a server; nil with the reason if it
+// cannot.
 func (l *looker) config(ctx context.Context, server string) (*ensemble.Config, string) {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -181,7 +182,7 @@ func (l *looker) config(ctx context.Context, server string) (*ensemble.Config, s
 	if err != nil {
 		return nil, "no session: " + err.Error()
 	}
-	defer func() { _ = c.Close() }() // the session expires by itself
+	defer func() { _ = c.Close() }() // an error: the session expires
 	text, _, err := c.GetConfig(ctx)
 	if err != nil {
 		return nil, err.Error()
@@ -193,8 +194,8 @@ func (l *looker) config(ctx context.Context, server string) (*ensemble.Config, s
 	return config, ""
 }
 
-// await waits until the servers of a configuration have it in force, and returns the
-// version under which one of them has, 0 for none, and the ids of those that have not.
+// await waits until the servers of a configuration have it in force. It returns the version
+// under which one of them has (0 for none), and the ids of those that have not.
 func (l *looker) await(ctx context.Context, next *ensemble.Config, servers []looked) (version int64, late []string) {
 	versions := make([]int64, len(servers))
 	l.each(len(servers), func(i int) {

@@ -65,7 +65,7 @@ func (v *ls) run(ctx context.Context, s *session, root string, bar *bar) error {
 				text := cli.NewStat(stat)
 				one.Stat, one.stat = &text, stat
 			} else {
-				return nil // gone between the list and the look: no longer there to be listed
+				return nil // it disappeared after it was listed
 			}
 			if err != nil {
 				return err
@@ -82,14 +82,15 @@ func (v *ls) run(ctx context.Context, s *session, root string, bar *bar) error {
 	return errors.Join(s.Answer(found, func(w io.Writer) error { return v.text(w, root, found) }), unread.err())
 }
 
-// unlisted are znodes whose children, or metadata, this client may not read.
+// unlisted counts znodes whose children or metadata this client may not read.
 type unlisted struct {
 	first error
 	last  string // the znode
 	more  int
 }
 
-// note takes an error that is about one znode alone; others end the walk.
+// note records an error that concerns only one znode; other errors are returned and end the
+// walk.
 func (u *unlisted) note(path string, err error) error {
 	switch {
 	case !errors.Is(err, zk.ErrNoAuth):
@@ -141,15 +142,14 @@ func (v *ls) text(w io.Writer, root string, found []listed) error {
 	return cli.Table(w, []string{"CHILDREN", "BYTES", "VERSION", "OWNER", "MODIFIED", "NAME"}, rows)
 }
 
-// walk visits the children of root in order, and all below them if deep is set,
-// parents first. Znodes that go while it looks are ignored; root must be
-// there.
+// walk visits the children of root in order and, if deep is set, everything below them,
+// parents first. It ignores znodes that disappear meanwhile; root must exist.
 func walk(ctx context.Context, s *session, root string, deep bool, visit func(path string) error) error {
 	return walkOver(ctx, s, root, deep, func(_ string, err error) error { return err }, visit)
 }
 
-// walkOver is walk, and goes on over the znodes below root that cannot be listed where unread
-// gives no error back.
+// walkOver is walk, but continues after a znode below root that cannot be listed, if unread
+// returns no error.
 func walkOver(ctx context.Context, s *session, root string, deep bool, unread func(path string, err error) error, visit func(path string) error) error {
 	names, err := children(ctx, s, root)
 	if err != nil {

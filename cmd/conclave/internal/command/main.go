@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-project/conclave/election/supervise"
 )
 
-// Main runs the command line of this process and returns its exit code. stores
-// are the openers of the stores whose SDKs the program links, by the schemes of
-// WithSDK, and places those of places for backups: none or all. It is called once.
+// Main runs the command line of this process and returns its exit code. Call it once.
+// stores opens the stores whose SDKs the program links, by the schemes of WithSDK; places
+// does the same for places of backups. Each has all of them or none.
 func Main(stores map[string]Open, places map[string]OpenPlace) int {
 	linked, linkedPlaces = stores, places
 	if err := checkVersion(); err != nil {
@@ -24,8 +24,8 @@ func Main(stores map[string]Open, places map[string]OpenPlace) int {
 	return start(os.Args[1:])
 }
 
-// start tells the guardian of `conclave run`, which is this binary again, from
-// a command of the user's.
+// start distinguishes the guardian of `conclave run`, which is this program again, from a
+// command of the user.
 func start(args []string) int {
 	if len(args) > 0 && args[0] == supervise.GuardianArg {
 		return supervise.Guardian()

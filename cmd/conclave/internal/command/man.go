@@ -30,7 +30,7 @@ func newMan() *cobra.Command {
 	}
 }
 
-// writeManPages writes the page of a command, and of those below it.
+// writeManPages writes the pages of a command and of its subcommands.
 func writeManPages(dir string, c *cobra.Command) error {
 	if !c.IsAvailableCommand() {
 		return nil
@@ -80,13 +80,13 @@ func manPage(c *cobra.Command) string {
 }
 
 const (
-	// exitCodes begins the paragraph about them in the long texts.
+	// exitCodes is the beginning of the paragraph about exit codes in the long texts.
 	exitCodes = "Exit codes:"
 	manCodes  = "0 done; 1 failed, or refused by the server; 2 wrong command line or configuration; " +
 		"3 no server or store was reached, or the connection was lost; 4 not found; 5 damage found."
 )
 
-// manUse is what follows the name of a command in its synopsis.
+// manUse returns what follows the name of a command in its synopsis.
 func manUse(c *cobra.Command) string {
 	use := strings.TrimPrefix(c.UseLine(), c.CommandPath())
 	if c.HasAvailableSubCommands() && !strings.Contains(use, "COMMAND") {
@@ -95,7 +95,7 @@ func manUse(c *cobra.Command) string {
 	return strings.ReplaceAll(use, "[flags]", "[OPTION...]")
 }
 
-// environment lists the variables that stand for flags of a command.
+// environment lists the environment variables for flags of a command.
 func (p *manWriter) environment(c *cobra.Command) {
 	p.section("ENVIRONMENT")
 	for _, one := range []struct{ flag, name, about string }{
@@ -133,8 +133,8 @@ func (p *manWriter) line(format string, a ...any) { fmt.Fprintf(p, format+"\n", 
 
 func (p *manWriter) section(name string) { p.line(".SH %s", name) }
 
-// text writes paragraphs. Lines that begin with spaces stay as they are, but for a list of
-// terms, each with lines further in that say what it is.
+// text writes paragraphs. Lines that begin with spaces are kept as they are, except in a
+// list of terms, whose descriptions are indented further.
 func (p *manWriter) text(text string) {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	for first := true; len(lines) > 0; {
@@ -155,7 +155,7 @@ func (p *manWriter) text(text string) {
 	}
 }
 
-// manKind tells empty lines, indented ones and those of a paragraph apart.
+// manKind distinguishes empty lines, indented lines and lines of a paragraph.
 func manKind(line string) int {
 	switch {
 	case line == "":
@@ -192,7 +192,7 @@ func (p *manWriter) block(lines []string) {
 
 func isDeeper(line string) bool { return strings.HasPrefix(line, "      ") }
 
-// term begins an entry of a list; what follows says what it is.
+// term begins an entry of a list; its description follows.
 func (p *manWriter) term(name string) { p.line(".TP\n\\fB%s\\fR", roff(name)) }
 
 func (p *manWriter) defined(name, about string) {
@@ -238,7 +238,7 @@ func (p *manWriter) flags(name string, flags *pflag.FlagSet) {
 	})
 }
 
-// roff escapes what man(7) would take for its own.
+// roff escapes what has a special meaning in man(7).
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {

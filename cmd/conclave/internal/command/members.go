@@ -12,16 +12,16 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// member is a server of an ensemble, as a configuration reports it.
+// member is a server of an ensemble, as in a configuration.
 type member struct {
 	id     string
-	client string // where it serves clients, "" if that is not told
+	client string // its address for clients; "" if unknown
 }
 
-// members finds the servers in the lines of a configuration. A client address
-// that is any, or none, is on the host of the server's first quorum address. A
-// line without a client port is of a server whose own file has it: it is taken
-// to have the port of the server asked, unless several share that host.
+// members finds the servers in the lines of a configuration. A client address without a
+// specific host is on the host of the server's first quorum address. If a line has no
+// client port, the server's own file has it: it is assumed to be the port of the server
+// asked, unless several servers share that host.
 func members(text, asked, port string) []member {
 	askedHost, askedPort, err := net.SplitHostPort(asked)
 	if err != nil {
@@ -62,8 +62,8 @@ func members(text, asked, port string) []member {
 	return found
 }
 
-// reachable is the host under which a server was asked where its configuration
-// has its own name for itself: localhost there is not localhost here.
+// reachable returns the host under which a server was asked if its configuration has a
+// local name: its localhost is not ours.
 func reachable(host, asked string) string {
 	if loopback(host) && !loopback(asked) {
 		return asked
@@ -76,9 +76,8 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// askOthers finds the servers that were not asked, asks them too, and puts all
-// in the order of their numbers. It names those beside them of which nobody tells where
-// they serve clients.
+// askOthers finds the servers that were not asked, asks them too, and returns all in the
+// order of their numbers. lost names the servers whose address for clients is unknown.
 func askOthers(ctx context.Context, all []standing, timeout time.Duration) (asked []standing, lost string) {
 	found := membership(ctx, all, timeout)
 	known := map[string]bool{}
@@ -116,12 +115,12 @@ func askOthers(ctx context.Context, all []standing, timeout time.Duration) (aske
 	case len(silent) == 0 || n <= 0:
 		return all, ""
 	case slices.ContainsFunc(all, func(s standing) bool { return s.ID == "" }):
-		return all, strconv.Itoa(n) + " of the servers " + strings.Join(silent, ", ") // which of them were asked nobody tells
+		return all, strconv.Itoa(n) + " of the servers " + strings.Join(silent, ", ") // which of them were asked is unknown
 	}
 	return all, serversText(silent)
 }
 
-// serversText names servers by their ids, "" if there are none.
+// serversText lists servers by their ids; "" for none.
 func serversText(ids []string) string {
 	if len(ids) == 0 {
 		return ""
@@ -129,7 +128,7 @@ func serversText(ids []string) string {
 	return "server " + strings.Join(ids, ", ")
 }
 
-// number orders ids; those without one come last.
+// number is the sort key of an id; servers without one come last.
 func number(id string) int {
 	n, err := strconv.Atoi(id)
 	if err != nil {
@@ -138,8 +137,8 @@ func number(id string) int {
 	return n
 }
 
-// membership is what the servers that were asked tell about their ensemble, or
-// the znode of the configuration where none tells.
+// membership returns the ensemble as the servers that were asked report it or, if none
+// does, from the znode of the configuration.
 func membership(ctx context.Context, all []standing, timeout time.Duration) []member {
 	for _, s := range all {
 		if len(s.membership) > 0 {
@@ -157,7 +156,7 @@ func membership(ctx context.Context, all []standing, timeout time.Duration) []me
 	return nil
 }
 
-// readConfig reads the znode of the configuration, "" if that cannot be done.
+// readConfig reads the znode of the configuration; "" if that is impossible.
 func readConfig(ctx context.Context, server string, timeout time.Duration) string {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -165,7 +164,7 @@ func readConfig(ctx context.Context, server string, timeout time.Duration) strin
 	if err != nil {
 		return ""
 	}
-	defer func() { _ = c.Close() }() // the session expires by itself
+	defer func() { _ = c.Close() }() // an error: the session expires
 	data, _, err := c.GetConfig(ctx)
 	if err != nil {
 		return ""

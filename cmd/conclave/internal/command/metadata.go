@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// described is the metadata of a candidate as JSON: text where the bytes are UTF-8, else
-// base64, and neither where there is none.
+// described is the metadata of a candidate as JSON: as text if the bytes are UTF-8,
+// otherwise in base64, and empty if there is none.
 type described struct {
 	Metadata       string `json:"metadata,omitempty"`
 	MetadataBase64 []byte `json:"metadataBase64,omitempty"`
@@ -54,7 +54,7 @@ func newWaiters(all []election.Waiter) []waiter {
 	return waiters
 }
 
-// named is a candidate for people, with its metadata after it.
+// named describes a candidate for people, with its metadata after the id.
 func named(id string, metadata []byte) string {
 	if text := describe(metadata).text(); text != "" {
 		return cli.Visible(id) + " (" + text + ")"

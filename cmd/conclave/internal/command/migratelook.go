@@ -24,7 +24,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// moving is an ensemble whose servers are exchanged.
+// moving is an ensemble whose servers are being exchanged.
 type moving struct {
 	inspector
 	options   client.Options
@@ -40,11 +40,11 @@ type glimpse struct {
 }
 
 func (g *glimpse) zxid() uint64 {
-	zxid, _ := strconv.ParseUint(g.Zxid, 0, 64) // 0 for a server that does not tell it
+	zxid, _ := strconv.ParseUint(g.Zxid, 0, 64) // 0 if the server does not report it
 	return zxid
 }
 
-// open finds the servers of an ensemble: all that are in its configuration.
+// open finds all servers in the configuration of an ensemble.
 func (v *migration) open(ctx context.Context, c *cobra.Command) (*moving, error) {
 	list, options, err := v.options()
 	if err != nil {
@@ -73,8 +73,8 @@ func (v *migration) open(ctx context.Context, c *cobra.Command) (*moving, error)
 	return x, x.complete(named)
 }
 
-// complete finds the one server that does not tell its id, because it is down: it has the
-// name and the id that are left.
+// complete finds the one server that does not report its id because it is down: it has the
+// remaining name and the remaining id.
 func (x *moving) complete(named []string) error {
 	var ids []quorum.ID
 	for _, m := range x.config.Members {
@@ -118,7 +118,7 @@ func (x *moving) glance(ctx context.Context, id quorum.ID) glimpse {
 	return g
 }
 
-// servers are what migrate decides by.
+// servers returns what package migrate decides by.
 func (x *moving) servers(ctx context.Context) (all []migrate.Server) {
 	for _, g := range x.look(ctx) {
 		all = append(all, g.Server)
@@ -137,7 +137,7 @@ func (x *moving) listens(ctx context.Context, address string) bool {
 	return err == nil
 }
 
-// digests asks a server which it remembers.
+// digests asks a server for the digests that it remembers.
 func (x *moving) digests(ctx context.Context, address string) (migrate.Digests, error) {
 	var all migrate.Digests
 	err := x.inspector.ask(ctx, address, question{name: "hash", report: "hash",
@@ -155,8 +155,9 @@ func (x *moving) digests(ctx context.Context, address string) (migrate.Digests, 
 	return all, err
 }
 
-// newest returns the zxid of the newest transaction that servers tell, 0 if none does. A leader of Apache's
-// tells the zxid with which it has begun its epoch until there is a transaction, and others may never come to that.
+// newest returns the zxid of the newest transaction that servers report, 0 for none. A
+// leader of Apache's reports the zxid with which it has begun its epoch until there is a
+// transaction, and other servers may never reach that.
 func newest(all []glimpse) (last uint64) {
 	for _, g := range all {
 		if uint32(g.zxid()) != 0 {
@@ -166,8 +167,8 @@ func newest(all []glimpse) (last uint64) {
 	return last
 }
 
-// awaitInSync waits until all servers but one have what a leader had when it was asked. If
-// digests are to be compared, it is an error if one of them does not tell any.
+// awaitInSync waits until all servers except one have what a leader had when it was asked.
+// If digests are to be compared, it is an error if one of them does not report any.
 func (x *moving) awaitInSync(ctx context.Context, say func(string, ...any), but quorum.ID, limit time.Duration, digests bool) error {
 	all := x.look(ctx)
 	last := newest(all)
@@ -182,7 +183,7 @@ func (x *moving) awaitInSync(ctx context.Context, say func(string, ...any), but 
 	text := func() string { return fmt.Sprintf("server %d has not reached zxid %#x", behind, last) }
 	return poll(ctx, limit, say, text, func() (bool, error) {
 		for _, g := range x.look(ctx) {
-			if g.id != but && g.Serves() && !g.Full && g.zxid() < last { // a full one is counted out, see migrate.Next
+			if g.id != but && g.Serves() && !g.Full && g.zxid() < last { // a server with a full disk is left out, see migrate.Next
 				behind = g.id
 				return false, nil
 			}
@@ -191,7 +192,7 @@ func (x *moving) awaitInSync(ctx context.Context, say func(string, ...any), but 
 	})
 }
 
-// verify waits until a server that was started is one of the ensemble, with its tree and
+// verify waits until a server that was started is part of the ensemble, with its tree and
 // its sessions.
 func (x *moving) verify(ctx context.Context, say func(string, ...any), id quorum.ID, to migrate.Kind, limit time.Duration, digests bool) (*exchanged, error) {
 	var done *exchanged
@@ -233,7 +234,8 @@ func (x *moving) verify(ctx context.Context, say func(string, ...any), id quorum
 	return done, err
 }
 
-// missing is what a server that was started lacks to be compared with another, "" for nothing.
+// missing returns what prevents a comparison of a started server with another one; "" for
+// nothing.
 func missing(one, other *glimpse, to migrate.Kind) string {
 	switch {
 	case one.Error != "":
@@ -248,7 +250,7 @@ func missing(one, other *glimpse, to migrate.Kind) string {
 	return ""
 }
 
-// compare compares the digests that two servers remember of zxids above base. Where nobody
+// compare compares the digests that two servers remember for zxids above base. If nobody
 // writes, sessions that begin and end bring the ensemble to the next such zxid.
 func (x *moving) compare(ctx context.Context, done *exchanged, one, other *glimpse, base uint64, quiet bool) (bool, error) {
 	a, err := x.digests(ctx, one.standing.Server)
@@ -272,8 +274,8 @@ func (x *moving) compare(ctx context.Context, done *exchanged, one, other *glimp
 	return false, x.visit(ctx, other.standing.Server, int(migrate.DigestEvery-one.zxid()%migrate.DigestEvery))
 }
 
-// visit has an ensemble decide so many transactions that change no znode: one that cannot be
-// created because it is there is one, for sessions of one server, too.
+// visit makes an ensemble decide a number of transactions that change no znode: each is a
+// create that fails because the znode exists, which also works with local sessions.
 func (x *moving) visit(ctx context.Context, address string, transactions int) error {
 	ctx, cancel := context.WithTimeout(ctx, x.timeout)
 	defer cancel()
@@ -295,7 +297,7 @@ func differs(err error) error {
 	return &cli.Error{Err: err, Exit: cli.ExitDamaged, Hint: "keep a copy of its directory, and see \"A tree that differs\" in docs/operations.md"}
 }
 
-// readDirectory says what a start would make of the data directory, where it can be read.
+// readDirectory finds out what a start would do with the data directory, if it is readable.
 func (a *migrationPlan) readDirectory(config *zoocfg.Config) {
 	cfg := config.Server
 	cfg.FS = osfs.New()

@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// TestPlanStartsWhatItHasRead: flags of Java count for less than zoo.cfg, in Apache ZooKeeper and as the plan reads
-// both, and what stands on the command line counts for more.
+// TestPlanStartsWhatItHasRead checks precedence: zoo.cfg overrides the flags of Java, both in
+// Apache ZooKeeper and as the plan reads them, and the command line overrides zoo.cfg.
 func TestPlanStartsWhatItHasRead(t *testing.T) {
 	dir := t.TempDir()
 	config := filepath.Join(dir, "zoo.cfg")

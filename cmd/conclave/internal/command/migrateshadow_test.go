@@ -10,8 +10,8 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// TestObserverHasTheFlagsOfJavaAsFlags: in a zoo.cfg a key that begins with zookeeper. has no
-// effect, and then TTL znodes are not known for what they are.
+// TestObserverHasTheFlagsOfJavaAsFlags matters because a key in zoo.cfg that begins with zookeeper.
+// has no effect, and then TTL znodes are not recognized.
 func TestObserverHasTheFlagsOfJavaAsFlags(t *testing.T) {
 	dir, own := t.TempDir(), t.TempDir()
 	for name, text := range map[string]string{
@@ -38,8 +38,8 @@ func TestObserverHasTheFlagsOfJavaAsFlags(t *testing.T) {
 	}
 }
 
-// TestObserverHasNothingThatItsServerHasForItself: a zoo.cfg may be ready for the exchange, and its server may have been
-// exchanged already.
+// TestObserverHasNothingThatItsServerHasForItself has a zoo.cfg that may be ready for the exchange,
+// and whose server may have been exchanged already.
 func TestObserverHasNothingThatItsServerHasForItself(t *testing.T) {
 	dir, own := t.TempDir(), t.TempDir()
 	text := "tickTime=500\ndataDir=/x\nserver.1=127.0.0.1:1:2\nconclave.httpAddress=127.0.0.1:8080\nconclave.httpChanges=true\n" +
@@ -61,7 +61,7 @@ func TestObserverHasNothingThatItsServerHasForItself(t *testing.T) {
 	}
 }
 
-// TestLinesOfAnyLengthArePassedOn: those after a long one, too, and one without an end.
+// TestLinesOfAnyLengthArePassedOn includes lines after a long one, and a line without an end.
 func TestLinesOfAnyLengthArePassedOn(t *testing.T) {
 	var out strings.Builder
 	long := strings.Repeat("x", 3*shownBytesMax)

@@ -117,7 +117,7 @@ func (v *modelFlags) run(c *cobra.Command, _ []string) error {
 	return verdict(results, hunts)
 }
 
-// planned is a search that is to be made.
+// planned is a search to be made.
 type planned struct {
 	explored
 	m func() *model.Model
@@ -150,7 +150,7 @@ func (v *modelFlags) hunts() []planned {
 	return all
 }
 
-// names lists what there is, for a hint.
+// names lists the models or mutants, for a hint.
 func names(mutants bool) string {
 	var all []string
 	if mutants {

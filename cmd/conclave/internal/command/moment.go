@@ -24,7 +24,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// parseMoment reads a zxid (0x1b0) or a time (2026-11-24T10:00:00Z); "" is the end.
+// parseMoment parses a zxid (0x1b0) or a time (2026-11-24T10:00:00Z); "" means the end.
 func parseMoment(text string) (backup.Moment, error) {
 	if text == "" {
 		return backup.Moment{}, nil
@@ -40,7 +40,7 @@ func parseMoment(text string) (backup.Moment, error) {
 	return backup.Moment{}, cli.Usage("write a zxid, as 0x1b0, or a time with its zone, as 2026-11-24T10:00:00Z", "%q is not a moment", text)
 }
 
-// loadMoment gives the state of a backup at a moment.
+// loadMoment loads the state of a backup at a moment.
 func loadMoment(ctx context.Context, keys *backupKeys, dir string, m backup.Moment) (*backup.Backup, *backup.State, error) {
 	b, err := readBackup(ctx, keys, dir)
 	if err != nil {
@@ -67,8 +67,8 @@ func loadMoment(ctx context.Context, keys *backupKeys, dir string, m backup.Mome
 	return nil, nil, failed
 }
 
-// loadTree gives the tree that an argument means: BACKUP, BACKUP@MOMENT, a data directory,
-// or a snapshot. What was left out of it is told on warnings.
+// loadTree loads the tree that an argument names: BACKUP, BACKUP@MOMENT, a data directory,
+// or a snapshot. It writes to warnings what was omitted.
 func loadTree(ctx context.Context, settings *fileSettings, keys *backupKeys, argument string, warnings io.Writer) (*tree.Tree, error) {
 	dir, when := cutMoment(argument)
 	m, err := parseMoment(when)
@@ -103,8 +103,8 @@ func loadTree(ctx context.Context, settings *fileSettings, keys *backupKeys, arg
 	return loadDirectoryTree(&cfg)
 }
 
-// cutMoment cuts a moment from the end of an argument, "" for none. The names of directories and
-// places may have an @, too.
+// cutMoment cuts the moment, "" for none, from the end of an argument. The names of
+// directories and places may also contain an @.
 func cutMoment(argument string) (place, moment string) {
 	at := strings.LastIndexByte(argument, '@')
 	if at < 0 {
@@ -129,7 +129,7 @@ func loadSnapshotTree(cfg *server.Config, dir string, file snap.File) (*tree.Tre
 	return target.Tree(), nil
 }
 
-// loadDirectoryTree gives the state that a start would begin with.
+// loadDirectoryTree loads the state with which a start would begin.
 func loadDirectoryTree(cfg *server.Config) (*tree.Tree, error) {
 	options := datadir.Options{DataDir: cfg.DataDir, LogDir: cfg.DataLogDir, BufferBytesMax: cfg.ReadBytesMax()}
 	options.Log.PayloadBytesMax = cfg.ReadBytesMax()

@@ -22,7 +22,8 @@ import (
 	"github.com/conclave-project/conclave/internal/childtest"
 )
 
-// before is what is typed before the first line of a section that rests on what runs already.
+// before holds the commands to type before the first line of a section that needs something to be
+// running already.
 var before = map[string]string{
 	"docs/runbooks.md/Runbooks": ensembleRuns,
 	"docs/commands.md/Elections": ensembleRuns + `
@@ -41,12 +42,12 @@ bert leads billing/nightly with token 4294967308`,
 const ensembleRuns = `$ conclave dev &
 server 2 leads, epoch 1, after 254ms`
 
-// A block of commands begins with ```console. Its lines that begin with "$ " are typed
-// into bash, one shell for each section of a page; the others are what the terminal
-// shows then, or later. Numbers, times and random names differ and are not compared.
+// A block of commands begins with ```console. Its lines that begin with "$ " are typed into bash,
+// with one shell for each section of a page; the other lines are what the terminal shows then, or
+// later. Numbers, times and random names differ, so they are not compared.
 
-// TestPagesShowWhatHappens runs every block of commands of all pages. TestEveryBlockIsRun looks after
-// the blocks that are no such.
+// TestPagesShowWhatHappens runs every block of commands on all pages. TestEveryBlockIsRun covers
+// the other blocks.
 func TestPagesShowWhatHappens(t *testing.T) {
 	rest := maps.Clone(before)
 	for page, text := range pages(t) {
@@ -73,7 +74,7 @@ func TestPagesShowWhatHappens(t *testing.T) {
 	}
 }
 
-// pages are all pages, by their names from the root of the repository.
+// pages returns all pages, by their names relative to the root of the repository.
 func pages(t *testing.T) map[string]string {
 	all := map[string]string{}
 	root := filepath.FromSlash("../../../../")
@@ -93,14 +94,14 @@ func pages(t *testing.T) map[string]string {
 	return all
 }
 
-// section is what the blocks of one section show, and the files that they need.
+// section holds what the blocks of one section show, and the files that they need.
 type section struct {
 	title string
 	lines []string
 	files map[string]string
 }
 
-// sections takes a page apart. A block whose fence names a file, as in ```go main.go, is
+// sections splits a page into sections. A block whose fence names a file, as in ```go main.go, is
 // that file.
 func sections(page string) []section {
 	var all []section
@@ -133,24 +134,24 @@ func sections(page string) []section {
 	return all
 }
 
-// shell is a bash that prints to one place what all that it starts print.
+// shell is a bash that prints to one place, together with everything that it starts.
 type shell struct {
 	t     *testing.T
 	home  string
 	input io.Writer
-	port  int // of the first server of a dev
+	port  int // of the first server of conclave dev
 
 	mu   sync.Mutex
 	said []string
 	used []bool // lines that were expected and found
-	from int    // the lines before it are of earlier commands
+	from int    // the lines before it are those of earlier commands
 }
 
 func newShell(t *testing.T) *shell {
 	home := t.TempDir()
 	bash := exec.Command("bash", "--norc", "--noprofile")
 	bash.Dir = home
-	// The socket of a dev needs a short path.
+	// The socket of conclave dev needs a short path.
 	run, err := os.MkdirTemp("", "page")
 	if err != nil {
 		t.Fatal(err)
@@ -176,8 +177,9 @@ func newShell(t *testing.T) *shell {
 			s.mu.Unlock()
 		}
 	}()
-	t.Cleanup(func() { // bash is killed after it, if it does not end
-		// The servers were started first: what rests on them ends before them, or waits for them.
+	t.Cleanup(func() { // after this, bash is killed if it has not ended
+		// The servers were started first: the jobs that rely on them end before them, or wait for
+		// them.
 		s.send("others=$(jobs -p | tail -n +2); kill -INT $others 2>/dev/null; test -z \"$others\" || wait $others 2>/dev/null; kill -INT $(jobs -p) 2>/dev/null; wait; exit")
 		select {
 		case <-read:
@@ -202,15 +204,15 @@ func goEnv(t *testing.T, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// devServers is how many servers a dev has, whose ports follow each other.
+// devServers is the number of servers that conclave dev starts, on consecutive ports.
 const devServers = 3
 
-// pageWait is how long a page waits for what it shows, far above what it takes.
+// pageWait is how long a page waits for what it shows, far longer than that takes.
 const pageWait = time.Minute
 
 func (s *shell) send(line string) { fmt.Fprintln(s.input, line) }
 
-// play types what the lines show to be typed, and waits for the rest.
+// play types the commands among the lines, and waits for the other lines.
 func (s *shell) play(lines []string) {
 	for number := 0; len(lines) > 0; number++ {
 		command, isCommand := strings.CutPrefix(lines[0], "$ ")
@@ -229,10 +231,11 @@ func (s *shell) play(lines []string) {
 	}
 }
 
-// asks is what may be typed again until the answer is there: it changes nothing.
+// asks matches commands that may be typed again until the answer is there, because they change
+// nothing.
 var asks = regexp.MustCompile(`^conclave (leader|status|history|elections)\b`)
 
-// local is a text with ports on which nobody listens, and with fewer seeds.
+// local returns the text with ports that nothing listens on, and with fewer seeds.
 func (s *shell) local(text string) string {
 	text = strings.ReplaceAll(text, "conclave dev &", fmt.Sprintf("conclave dev --port %d &", s.port))
 	text = strings.ReplaceAll(text, "sim --seeds 1000", "sim --seeds 10")
@@ -241,7 +244,7 @@ func (s *shell) local(text string) string {
 		here := fmt.Sprintf("127.0.0.1:%d", s.port+i)
 		ports = append(ports, fmt.Sprintf("127.0.0.1:%d", 2181+i), here, fmt.Sprintf("zk%d:2181", 1+i), here)
 	}
-	return strings.NewReplacer(ports...).Replace(text) // all at once: 21820 begins as 2182 does
+	return strings.NewReplacer(ports...).Replace(text) // all at once: 21820 begins like 2182
 }
 
 func (s *shell) do(number int, command string, want []string) {
@@ -294,8 +297,7 @@ func (s *shell) await(limit context.Context, done string) (code string) {
 	return code
 }
 
-// find waits until all lines are there, in whatever order, and returns the first that
-// is not.
+// find waits until all lines are there, in any order, and returns the first one that is missing.
 func (s *shell) find(limit context.Context, want []string) string {
 	for _, line := range want {
 		if !awaittest.Poll(limit, func() bool { return s.has(line) }) {
@@ -326,8 +328,8 @@ var (
 	unit    = regexp.MustCompile(`#(µs|ms|s|m|h)\b`)
 )
 
-// alike is what is compared of a line: of numbers nothing but one digit at its end, which
-// says how many wait.
+// alike returns the part of a line that is compared: no numbers, except for a single digit at its
+// end, which says how many candidates wait.
 func alike(line string) string {
 	fields := strings.Fields(line)
 	if n := len(fields); n > 1 && len(fields[n-1]) == 1 {

@@ -23,26 +23,26 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// OpenPlace makes a place for backups from a URL.
+// OpenPlace opens the place for backups at a URL.
 type OpenPlace = func(ctx context.Context, url string) (backup.Place, error)
 
-// linkedPlaces are those whose SDKs this program links, by the scheme of their URLs. Main
-// sets it before anything else.
+// linkedPlaces opens the places whose SDKs this program links, by the schemes of their
+// URLs. Main sets it before anything else.
 var linkedPlaces map[string]OpenPlace
 
-// placeExamples are the URLs of places, by their schemes.
+// placeExamples has a URL for each scheme of places.
 var placeExamples = map[string]string{
 	"azureblob": "azureblob://myaccount/mycontainer/backup",
 	"s3":        "s3://my-bucket/backup?region=eu-central-1",
 }
 
-// placesAbout tells where a backup may be, for the help of commands.
+// placesAbout says where a backup may be, for the help of commands.
 const placesAbout = `BACKUP is a directory, or the URL of an object store: s3://BUCKET/PREFIX or
 azureblob://ACCOUNT/CONTAINER/PREFIX, with the same parameters and credentials
 as for elections (docs/backends.md). Everybody who can read a backup can see
 everything in the tree: --recipient encrypts it with age.`
 
-// placeURL returns the scheme of a place that is a URL, "" for a directory.
+// placeURL returns the scheme of a URL, "" for a directory.
 func placeURL(place string) string {
 	scheme, _, is := strings.Cut(place, "://")
 	if !is {
@@ -51,8 +51,8 @@ func placeURL(place string) string {
 	return scheme
 }
 
-// readyPlace makes sure that this program can open a place: it becomes another one where it
-// cannot. It is called before anything is held.
+// readyPlace makes sure that this program can open a place: if not, the process becomes
+// conclave-stores. It is called before anything is held.
 func readyPlace(place string) error {
 	scheme := placeURL(place)
 	switch _, known := placeExamples[scheme]; {
@@ -67,7 +67,7 @@ func readyPlace(place string) error {
 
 // backupKeys are the flags of the keys of a backup.
 type backupKeys struct {
-	identities                 []string // files
+	identities                 []string // names of files
 	recipients, recipientFiles []string
 }
 
@@ -81,7 +81,7 @@ func (k *backupKeys) addWriting(c *cobra.Command) {
 	c.Flags().StringArrayVarP(&k.recipientFiles, "recipients-file", "R", nil, "encrypt for the recipients in this file, one per line")
 }
 
-// over puts the keys over a place.
+// over wraps a place with the keys.
 func (k *backupKeys) over(place backup.Place) (*sealed.Place, error) {
 	var recipients []age.Recipient
 	var identities []age.Identity
@@ -124,7 +124,7 @@ func withFile(name string, read func(io.Reader) error) error {
 	return read(file)
 }
 
-// open opens a place to read it.
+// open opens a place for reading.
 func (k *backupKeys) open(ctx context.Context, place string) (*sealed.Place, error) {
 	if err := readyPlace(place); err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func (k *backupKeys) open(ctx context.Context, place string) (*sealed.Place, err
 	return k.over(backup.OpenDir(osfs.New(), place))
 }
 
-// lock opens a place to write to it. In a directory one process does so at a time.
+// lock opens a place for writing. In a directory only one process at a time may write.
 func (k *backupKeys) lock(ctx context.Context, place string) (sealed *sealed.Place, unlock func(), err error) {
 	if scheme := placeURL(place); scheme != "" {
 		sealed, err = k.openURL(ctx, scheme, place)
@@ -166,8 +166,8 @@ func (k *backupKeys) openURL(ctx context.Context, scheme, place string) (*sealed
 	return k.over(under)
 }
 
-// failedOn is an error of a directory or a place: with a hint of its own where the system refuses
-// what is asked of it, else with the one that is given.
+// failedOn returns an error of a directory or a place, with the given hint, or with another
+// one if the system has refused access.
 func failedOn(err error, hint string) error {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -178,7 +178,7 @@ func failedOn(err error, hint string) error {
 	return cli.Failed(err, hint)
 }
 
-// explainKeys tells what to do about keys that are missing; nil for another error.
+// explainKeys adds what to do about missing keys; it returns nil for other errors.
 func explainKeys(err error) error {
 	switch {
 	case errors.Is(err, sealed.ErrNoIdentity):

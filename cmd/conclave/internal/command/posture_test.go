@@ -26,7 +26,8 @@ backups    none: this server takes no backups by itself
 limits     60 connections from one address (of IPv6 from one /128); 1000 requests in progress, of 1048575 bytes at most; quotas are logged, not enforced
 `
 
-// TestCheckSaysWhoMayDoWhat: each setting changes the lines that it is about, and no other.
+// TestCheckSaysWhoMayDoWhat checks that each setting changes the lines that it is about, and no
+// others.
 func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 	const ensemble = "initLimit=5\nsyncLimit=5\nserver.1=a:2888:3888;2181\nserver.2=b:2889:3889;2181\nserver.3=c:2890:3890;2181\n"
 	const prometheus = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n"
@@ -38,7 +39,7 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 	for name, c := range map[string]struct {
 		lines  string
 		change func(*server.Config)
-		want   []string // lines that stand instead of those that begin the same
+		want   []string // lines that replace those with the same beginning
 	}{
 		"nothing": {},
 		"an audit log": {lines: "audit.enable=true\nconclave.auditFile=/var/log/audit", want: []string{

@@ -22,10 +22,10 @@ type bar struct {
 	mu    sync.Mutex
 	shows bool
 	last  time.Time
-	wrote bool // the line is there
+	wrote bool // the line is on the screen
 }
 
-// newBar is the line of a stream, which is the standard error as a rule.
+// newBar returns a bar for a stream, usually the standard error.
 func newBar(w io.Writer, total int) *bar { return &bar{out: w, total: total, shows: cli.IsTerminal(w)} }
 
 const (
@@ -39,7 +39,7 @@ func (b *bar) step(done int, text string) {
 	b.show(fmt.Sprintf("[%s%s] %d/%d %s", strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), done, b.total, text))
 }
 
-// show replaces the line, ten times a second at most.
+// show replaces the line, at most ten times a second.
 func (b *bar) show(line string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +50,7 @@ func (b *bar) show(line string) {
 	fmt.Fprintf(b.out, "\r\x1b[K%s", line)
 }
 
-// during shows a line that changes with time, until the function it returns is called.
+// during shows a line that changes with time, until the returned function is called.
 func (b *bar) during(line func(since time.Duration) string) (end func()) {
 	if !b.shows {
 		return func() {}
@@ -76,13 +76,13 @@ func (b *bar) during(line func(since time.Duration) string) (end func()) {
 	})
 }
 
-// whileDoing shows on a terminal what a command does, and for how long, until the function
-// that it returns is called, which has to be before anything else is written there.
+// whileDoing shows on a terminal what a command does, and for how long, until the returned
+// function is called. Call it before anything else is written there.
 func whileDoing(c *cobra.Command, what string) (end func()) {
 	return newBar(c.ErrOrStderr(), 0).during(func(since time.Duration) string { return what + ", " + seconds(since) })
 }
 
-// Write writes to the stream of the bar what is no progress, in place of the line.
+// Write writes other text to the stream of the bar, in place of the line.
 func (b *bar) Write(text []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -103,11 +103,11 @@ func (b *bar) erase() {
 	}
 }
 
-// seconds is a time for people who watch it pass.
+// seconds formats a duration for people who watch it grow.
 func seconds(d time.Duration) string { return fmt.Sprintf("%d s", int(d.Seconds())) }
 
-// readCounter is a file system that counts the bytes that are read from files opened for
-// reading, as those of a recovery are.
+// readCounter is a file system that counts the bytes read from files that were opened for
+// reading, as a recovery does.
 type readCounter struct {
 	vfs.FS
 	bytes atomic.Int64
@@ -138,8 +138,8 @@ func (f *countedFile) ReadAt(b []byte, at int64) (int, error) {
 	return n, err
 }
 
-// counted has the bar tell, on a terminal, how much of a directory is read. It returns
-// the file system to read through.
+// counted makes the bar show, on a terminal, how much of a directory has been read. It
+// returns the file system to read through.
 func (b *bar) counted(fs vfs.FS, dir string) (through vfs.FS, end func()) {
 	if !b.shows {
 		return fs, func() {}

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// TestTimeThatPassesIsShownOnATerminal, and the line is gone before other text and at the
-// end.
+// TestTimeThatPassesIsShownOnATerminal also checks that the line is removed before
+// other text and at the end.
 func TestTimeThatPassesIsShownOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -39,8 +39,8 @@ func TestTimeThatPassesIsShownOnATerminal(t *testing.T) {
 	})
 }
 
-// TestNothingIsShownWhereNobodyReadsAlong: another writer than a terminal is given
-// what is written to the bar, and no more.
+// TestNothingIsShownWhereNobodyReadsAlong checks that a writer that is not a terminal
+// gets what is written to the bar, and nothing else.
 func TestNothingIsShownWhereNobodyReadsAlong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -61,7 +61,7 @@ func TestNothingIsShownWhereNobodyReadsAlong(t *testing.T) {
 	})
 }
 
-// TestWhatIsReadOfADirectoryIsCounted, by Read and by ReadAt.
+// TestWhatIsReadOfADirectoryIsCounted covers Read and ReadAt.
 func TestWhatIsReadOfADirectoryIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

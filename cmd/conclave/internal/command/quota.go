@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// limited is a path with its quota as JSON. Limits that are not set are left out.
+// limited is a path with its quota as JSON. Limits that are not set are omitted.
 type limited struct {
 	Path      string `json:"path"`
 	Znodes    int64  `json:"znodes"`
@@ -39,8 +39,8 @@ func newQuota() *cobra.Command {
 	return c
 }
 
-// atRoot opens a session with the whole tree, in which paths have the chroot of the servers
-// in front: quotas are beside the tree that it cuts out.
+// atRoot opens a session with the whole tree, in which the chroot of the servers must be
+// put before paths: the znodes of quotas are outside the chroot.
 func (n *connection) atRoot(c *cobra.Command, f func(ctx context.Context, s *session, chroot string) error) error {
 	chroot, err := n.leaveChroot()
 	if err != nil {
@@ -49,7 +49,8 @@ func (n *connection) atRoot(c *cobra.Command, f func(ctx context.Context, s *ses
 	return n.session(c, func(ctx context.Context, s *session) error { return f(ctx, s, chroot) })
 }
 
-// leaveChroot has sessions see the whole tree, and returns the chroot of the servers, "" for none.
+// leaveChroot makes sessions see the whole tree, and returns the chroot of the servers; ""
+// for none.
 func (n *connection) leaveChroot() (chroot string, err error) {
 	store, err := cli.Servers(n.servers)
 	if err != nil {
@@ -63,7 +64,7 @@ func (n *connection) leaveChroot() (chroot string, err error) {
 	return chroot, nil
 }
 
-// under is a path of the user's below a chroot.
+// under returns a path of the user below a chroot.
 func under(chroot, path string) string {
 	if path == zk.RootPath && chroot != "" {
 		return chroot
@@ -125,7 +126,7 @@ func quotaOf(ctx context.Context, s *session, path string) (quota, error) {
 	return quota{tree.ParseLimits(string(text)), tree.Usage{Count: max(sums.Count, 0), Bytes: max(sums.Bytes, 0)}, stat.Version}, nil
 }
 
-// noQuota says which path has none, where that is the error.
+// noQuota says which path has no quota, if that is the error.
 func noQuota(path string, err error) error {
 	if errors.Is(err, zk.ErrNoNode) {
 		return cli.NotFound(fmt.Errorf("%s has no quota", path), "conclave quota get lists the paths that have one, conclave quota set sets one")
@@ -146,7 +147,7 @@ func (q *quota) shown(path string) limited {
 	}
 }
 
-// quotas prints all quotas of the tree that a chroot cuts out.
+// quotas prints all quotas below a chroot.
 func quotas(ctx context.Context, s *session, chroot string) error {
 	all := []limited{}
 	look := func(znode string) error {
@@ -161,7 +162,7 @@ func quotas(ctx context.Context, s *session, chroot string) error {
 			all = append(all, one.shown(path))
 		}
 		if errors.Is(err, zk.ErrNoNode) {
-			err = nil // removed while it was looked for
+			err = nil // it was removed meanwhile
 		}
 		return err
 	}
@@ -226,7 +227,7 @@ The limits are the znodes below /zookeeper/quota that zkCli.sh writes.`,
 	return c
 }
 
-// check refuses what ZooKeeper's own tools refuse.
+// check refuses what ZooKeeper's own tools also refuse.
 func (v *quotaSet) check(c *cobra.Command) error {
 	for _, one := range []struct {
 		flag         string
@@ -269,8 +270,8 @@ func (v *quotaSet) run(ctx context.Context, c *cobra.Command, s *session, chroot
 	return s.Answer(shown, func(w io.Writer) error { return quotaTable(w, []limited{shown}) })
 }
 
-// alone refuses a path if one above it or below it has a quota: ZooKeeper's servers would
-// count what is below both for one of them alone.
+// alone refuses a path if one above or below it has a quota: ZooKeeper's servers would
+// count what is below both for only one of them.
 func alone(ctx context.Context, s *session, path string) error {
 	const hint = "conclave quota get lists the quotas, conclave quota rm removes one"
 	for above := zk.ParentPath(path); above != zk.RootPath; above = zk.ParentPath(above) {
@@ -295,7 +296,7 @@ func alone(ctx context.Context, s *session, path string) error {
 	return err
 }
 
-// write makes the two znodes of a quota at once, or changes the limits.
+// write creates the two znodes of a quota in one transaction, or changes the limits.
 func (v *quotaSet) write(ctx context.Context, s *session, path string) error {
 	limits, usage := tree.QuotaZnodes(path)
 	now, err := quotaOf(ctx, s, path)
@@ -369,14 +370,15 @@ not exist any more.`,
 	return c
 }
 
-// removeQuota deletes the znodes of a quota, and those above them that nothing is below.
+// removeQuota deletes the znodes of a quota, and those above them that have no other
+// children.
 func removeQuota(ctx context.Context, s *session, path string) error {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
 	limits, usage := tree.QuotaZnodes(path)
 	_, err := s.Multi(ctx, client.DeleteOp(limits, -1), client.DeleteOp(usage, -1))
 	if errors.Is(err, zk.ErrNoNode) {
-		err = s.Delete(ctx, limits, -1) // the usage was never there
+		err = s.Delete(ctx, limits, -1) // there was never any usage
 	}
 	for at := zk.ParentPath(limits); err == nil && at != zk.QuotaPath; at = zk.ParentPath(at) {
 		err = s.Delete(ctx, at, -1)

@@ -74,12 +74,13 @@ conclave acl set. Over TLS, a server can only be asked if --server names it.`,
 	return c
 }
 
-// changePlan is a change of an ensemble as JSON: what is, what is to be, and what was seen.
+// changePlan is a change of an ensemble as JSON: the current and the new configuration, and
+// what was seen.
 type changePlan struct {
 	Before  configured `json:"before"`
-	After   configured `json:"after"` // its version is that of the ensemble once it is in force, else 0
+	After   configured `json:"after"` // its version is that of the ensemble once it is in force, otherwise 0
 	Servers []looked   `json:"servers"`
-	Quorum  bool       `json:"quorum"` // those in sync are one of the new configuration
+	Quorum  bool       `json:"quorum"` // the servers in sync are a quorum of the new configuration
 	Applied bool       `json:"applied"`
 
 	change        client.Change
@@ -117,7 +118,7 @@ func (v *reconfig) run(c *cobra.Command, _ []string) error {
 	})
 }
 
-// plan works out the configuration that is asked for.
+// plan computes the requested configuration.
 func (v *reconfig) plan(ctx context.Context, c *cobra.Command, s *session) (*changePlan, error) {
 	current, err := inForce(ctx, s)
 	if err != nil {
@@ -174,8 +175,7 @@ func (v *reconfig) readFile(c *cobra.Command) (string, error) {
 	return string(text), nil
 }
 
-// lines are the servers that join, or join again as something else, and the ids of those
-// that leave.
+// lines returns the lines of servers that join or change, and the ids of those that leave.
 func (v *reconfig) lines(current *ensemble.Config) (joining, leaving []string, err error) {
 	for _, line := range v.add {
 		if key, _, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(key, "server.") {
@@ -242,7 +242,7 @@ func (p *changePlan) text(w io.Writer) error {
 	return cli.Table(w, []string{"ID", "WILL BE", "CLIENTS AT", "IS NOW", "ZXID", "STATE"}, rows)
 }
 
-// marked are lines, those that others lack with a mark.
+// marked returns the lines, with a mark at those that others does not contain.
 func marked(lines, others []string, mark string) string {
 	there, text := map[string]bool{}, ""
 	for _, line := range others {
@@ -258,7 +258,7 @@ func marked(lines, others []string, mark string) string {
 	return text
 }
 
-// apply proposes a change if it may, and waits until it is in force.
+// apply proposes a change if that is allowed, and waits until it is in force.
 func (v *reconfig) apply(ctx context.Context, c *cobra.Command, s *session, p *changePlan, looks *looker) error {
 	switch {
 	case p.next.Equal(p.current):
@@ -304,12 +304,12 @@ func (v *reconfig) apply(ctx context.Context, c *cobra.Command, s *session, p *c
 	return nil
 }
 
-// enforced notes that a change is in force.
+// enforced records that a change is in force.
 func (p *changePlan) enforced(version int64) {
 	p.Applied, p.After.Version = true, strconv.FormatUint(uint64(version), 16)
 }
 
-// reconfigRefused gives a refusal of a reconfig its hint.
+// reconfigRefused adds a hint to a refusal of a reconfig.
 func reconfigRefused(err error) error {
 	for code, hint := range map[zk.Code]string{
 		zk.ErrNoAuth:             "it takes write permission on /zookeeper/config: --auth digest:super:PASSWORD, if the servers have a super user",

@@ -25,7 +25,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// startServers runs an ensemble until all its servers serve.
+// startServers starts an ensemble and returns when all its servers serve.
 func startServers(t *testing.T, servers, observers int, change func(base *server.Config)) *inprocess.Ensemble {
 	t.Helper()
 	base := devConfig()
@@ -58,7 +58,7 @@ func play(t *testing.T, c *cobra.Command, args ...string) (out, said string, err
 	return stdout.String(), stderr.String(), err
 }
 
-// reconfigures runs a reconfig, and returns what it has printed as JSON.
+// reconfigures runs a reconfig, and returns what it printed as JSON.
 func reconfigures(t *testing.T, e *inprocess.Ensemble, args ...string) (p changePlan, err error) {
 	t.Helper()
 	out, _, err := play(t, newReconfig(), append(args, "--json", "--server", strings.Join(e.Addrs(), ","))...)
@@ -70,7 +70,7 @@ func reconfigures(t *testing.T, e *inprocess.Ensemble, args ...string) (p change
 	return p, err
 }
 
-// roles are those of a configuration, by id.
+// roles returns the roles in a configuration, by id.
 func roles(c configured) string {
 	var all []string
 	for _, s := range c.Servers {
@@ -79,7 +79,7 @@ func roles(c configured) string {
 	return strings.Join(all, ", ")
 }
 
-// follower is the id of one of three servers that does not lead.
+// follower returns the id of one of three servers that does not lead.
 func follower(e *inprocess.Ensemble) string { return fmt.Sprint(e.Leader()%3 + 1) }
 
 func TestReconfigChangesWhoVotes(t *testing.T) {
@@ -141,7 +141,7 @@ func TestReconfigReplacesServers(t *testing.T) {
 	if err != nil || !again.Applied || !strings.Contains(roles(again.After), one+" observer") || again.Before.Version != plan.After.Version {
 		t.Fatalf("add %s: %+v, %v", line, again, err)
 	}
-	// The whole membership from a file: as it was in the beginning.
+	// The whole membership from a file: as it was at the beginning.
 	var text string
 	for _, s := range plan.Before.Servers {
 		text += fmt.Sprintf("server.%d=%s\n", s.ID, s.Line)
@@ -159,9 +159,9 @@ func TestReconfigReplacesServers(t *testing.T) {
 	}
 }
 
-// TestPortThatCannotBeOpenedIsSeen: a reconfig names an address of another machine for a
-// server, as Apache's servers let it, which serve no client there then. It serves where it did,
-// and tells.
+// TestPortThatCannotBeOpenedIsSeen has a reconfig that gives a server an address of another
+// machine. Apache's servers accept this too, and then serve no client there. The server goes on
+// serving where it did, and reports the failure.
 func TestPortThatCannotBeOpenedIsSeen(t *testing.T) {
 	e := startServers(t, 3, 0, nil)
 	one := follower(e)
@@ -196,8 +196,8 @@ func TestPortThatCannotBeOpenedIsSeen(t *testing.T) {
 
 func exitOf(err error) int { return cli.Report(&bytes.Buffer{}, err) }
 
-// TestReconfigWithoutAQuorumIsNotProposed: three servers that nobody has started would
-// join three that serve. The servers refuse it, too.
+// TestReconfigWithoutAQuorumIsNotProposed tries to add three servers that nobody has started to
+// three that serve. The servers refuse it too.
 func TestReconfigWithoutAQuorumIsNotProposed(t *testing.T) {
 	e := startServers(t, 3, 0, nil)
 	var lines []string
@@ -219,7 +219,7 @@ func TestReconfigWithoutAQuorumIsNotProposed(t *testing.T) {
 	if plan.Applied || !errors.As(err, &hinted) || !strings.Contains(err.Error(), "no quorum of the new configuration is connected") {
 		t.Fatalf("forced: %+v, %v", plan, err)
 	}
-	// A majority that is in sync is enough, but those that are missing are shown.
+	// A majority that is in sync is enough, but the missing servers are shown.
 	out, _, err := play(t, newReconfig(), "--add", lines[1], "--dry-run", "--timeout", "2s", "--server", e.Addr(1))
 	if err != nil || !strings.Contains(out, "+ server.4=127.0.0.1:1:2:participant;127.0.0.1:4\n") || !strings.Contains(out, "dial tcp 127.0.0.1:4: ") {
 		t.Fatalf("%s%v", out, err)
@@ -229,11 +229,11 @@ func TestReconfigWithoutAQuorumIsNotProposed(t *testing.T) {
 	}
 }
 
-// TestReconfigTellsServersOfAnotherEnsemble: what answers at the address of the new server
-// leads an ensemble of its own. That is told, and not that there was no time to look again.
+// TestReconfigTellsServersOfAnotherEnsemble has, at the address of the new server, the leader of
+// another ensemble. The plan must say that, and not that there was no time to look again.
 func TestReconfigTellsServersOfAnotherEnsemble(t *testing.T) {
 	e := startServers(t, 3, 0, nil)
-	other := startServers(t, 3, 0, func(base *server.Config) { base.FourLetterWords = []string{"srvr"} }) // no id is told
+	other := startServers(t, 3, 0, func(base *server.Config) { base.FourLetterWords = []string{"srvr"} }) // no id is reported
 	at := other.Addr(other.Leader())
 	for range 10 { // so that it is not behind
 		if _, _, err := play(t, newConfig(), "--server", at); err != nil {
@@ -275,9 +275,9 @@ func TestStandaloneServerHasNoConfiguration(t *testing.T) {
 	}
 }
 
-// lagging stands before a server: it tells an old zxid as often as said, and no id, and
-// lets as many sessions through as said: it does not answer the others. Told counts who has asked for
-// the zxid.
+// lagging is a proxy in front of a server. It reports an old zxid the given number of times, and no
+// id. It lets the given number of sessions through, and does not answer the others. told counts the
+// requests for the zxid.
 func lagging(t *testing.T, server string, times, sessions int32, told *atomic.Int32) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -335,8 +335,8 @@ func lagging(t *testing.T, server string, times, sessions int32, told *atomic.In
 	return l.Addr().String()
 }
 
-// TestReconfigWaitsForAServerThatIsBehind, as long as the timeout lets it: longer where a busy machine
-// has no time for a second look.
+// TestReconfigWaitsForAServerThatIsBehind waits as long as the timeout allows. The timeout grows if
+// a busy machine has no time for a second look.
 func TestReconfigWaitsForAServerThatIsBehind(t *testing.T) {
 	e := startServers(t, 3, 0, nil)
 	behind := func(times int32, timeout time.Duration) (s looked, looks int32, err error) {
@@ -361,14 +361,14 @@ func TestReconfigWaitsForAServerThatIsBehind(t *testing.T) {
 	}
 }
 
-// TestLookThatItsDeadlineEndsTellsNothing, though the timer of its context comes late.
+// TestLookThatItsDeadlineEndsTellsNothing must hold even if the timer of its context comes late.
 func TestLookThatItsDeadlineEndsTellsNothing(t *testing.T) {
 	if isOver(t.Context()) || isOver(awaittest.Within(t)) || !isOver(passed{t.Context()}) {
 		t.Error("it is over when its deadline has passed, and not before")
 	}
 }
 
-// passed is a context whose deadline has passed just now.
+// passed is a context whose deadline has just passed.
 type passed struct{ context.Context }
 
 func (passed) Deadline() (time.Time, bool) { return time.Now(), true }

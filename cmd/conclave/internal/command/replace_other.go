@@ -4,8 +4,8 @@ package command
 
 import "errors"
 
-// replaceProcess: a process keeps its program here, and a child in its place
-// would outlive it and what it holds.
+// replaceProcess fails: a process cannot change its program on this system, and a child in
+// its place would outlive it and what it holds.
 func replaceProcess(string, []string, []string) error {
 	return errors.New("this system cannot do that: run " + storesProgram + " with the same arguments instead")
 }

@@ -4,6 +4,6 @@ package command
 
 import "syscall"
 
-// replaceProcess makes this process run another program. It returns only if it
-// fails.
+// replaceProcess makes this process run another program. It returns only if
+// that fails.
 func replaceProcess(path string, args, env []string) error { return syscall.Exec(path, args, env) }

@@ -13,13 +13,12 @@ import (
 // newsMax bounds the lines that wait for a slow standard error.
 const newsMax = 64
 
-// reporter prints what happens in an election. Events come from the goroutine
-// that keeps the leadership, which may not wait for a terminal: lines that find
-// the queue full are dropped.
+// reporter prints what happens in an election. Events come from a goroutine that must not
+// wait for a terminal, so lines are dropped while the queue is full.
 type reporter struct {
-	lease time.Duration // asked for
+	lease time.Duration // the requested lease
 	times bool          // lines begin with the time
-	sick  string        // what the last health check said that failed
+	sick  string        // text of the last failed health check
 	lines chan string
 	done  chan struct{}
 
@@ -40,9 +39,9 @@ func newReporter(w io.Writer, quiet bool, lease time.Duration) *reporter {
 	return r
 }
 
-// close waits until all lines are printed, as long as somebody reads them. What comes
-// after it is dropped: a run that was ended by a second signal does not wait for what the
-// store says.
+// close waits until all lines are printed, as long as somebody reads them. Later lines are
+// dropped: a run that was ended by a second signal does not wait for the answer of the
+// store.
 func (r *reporter) close() {
 	r.mu.Lock()
 	r.closed = true
@@ -51,11 +50,11 @@ func (r *reporter) close() {
 	awaitDrained(r.done)
 }
 
-// drainMax is how long the end of a run waits until its standard error is read: a pipe
-// that nobody reads must not keep it from ending.
+// drainMax is how long the end of a run waits for a reader of its standard error: a pipe
+// without a reader must not block it.
 const drainMax = time.Second
 
-// awaitDrained waits until the channel is closed, and no longer than drainMax.
+// awaitDrained waits until the channel is closed, at most for drainMax.
 func awaitDrained(said <-chan struct{}) {
 	select {
 	case <-said:
@@ -63,14 +62,13 @@ func awaitDrained(said <-chan struct{}) {
 	}
 }
 
-// event reports an event, unless it is the ordinary end of a command, which
-// its exit code tells.
+// event reports an event, except the ordinary end of a command, which its exit code shows.
 func (r *reporter) event(e election.Event) {
 	switch {
 	case e.Reason == election.ReasonReturned:
 		return
 	case e.Kind == election.EventHealthFailed && e.Err.Error() == r.sick:
-		return // told already; it fails every time now
+		return // already reported; the check fails each time now
 	case e.Kind == election.EventHealthFailed:
 		r.sick = e.Err.Error()
 	case e.Kind == election.EventCampaigning:
@@ -99,7 +97,7 @@ func (r *reporter) say(line string) {
 	}
 }
 
-// describe returns the text for an event, "" for one that is no news.
+// describe returns the text for an event; "" if it is not worth a line.
 func (r *reporter) describe(e election.Event) string {
 	switch e.Kind {
 	case election.EventCampaigning:

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// TestEventAfterTheEndOfARunIsDropped: a second signal ends a run while the store is asked to
-// release, and its backend is closed, so that the release fails at that moment.
+// TestEventAfterTheEndOfARunIsDropped has a second signal end a run while the store is being asked
+// to release. The backend is then closed, so the release fails at that moment.
 func TestEventAfterTheEndOfARunIsDropped(t *testing.T) {
 	var said strings.Builder
 	r := newReporter(&said, false, time.Second)

@@ -85,7 +85,7 @@ func isBelow(path, parent string) bool {
 	return len(path) > len(parent) && path[:len(parent)] == parent && path[len(parent)] == '/'
 }
 
-// directory makes a data directory.
+// directory creates a data directory.
 func (v *restoring) directory(c *cobra.Command, from string, m backup.Moment) error {
 	p, err := v.printer(c)
 	if err != nil {
@@ -98,7 +98,7 @@ func (v *restoring) directory(c *cobra.Command, from string, m backup.Moment) er
 		return err
 	}
 	answer := struct {
-		Zxid     string `json:"zxid"` // restored
+		Zxid     string `json:"zxid"` // of the restored state
 		Time     string `json:"time,omitempty"`
 		Znodes   int    `json:"znodes"`
 		Sessions int    `json:"sessions"`

@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// subtree makes a subtree of an ensemble what it was. In the backup it has its path in the whole
-// tree.
+// subtree makes a subtree of an ensemble what it was. In the backup, its path is that in
+// the whole tree.
 func (v *restoring) subtree(c *cobra.Command, from string, m backup.Moment) error {
 	chroot, err := v.leaveChroot()
 	if err != nil {
@@ -62,17 +62,17 @@ func (v *restoring) subtree(c *cobra.Command, from string, m backup.Moment) erro
 	})
 }
 
-// replanting makes a subtree what it was.
+// replanting restores a subtree.
 type replanting struct {
 	ctx     context.Context
 	session *session
 	was     *tree.Tree
 	live    map[string]*liveZnode
 	steps   []step
-	left    []string // paths with an ephemeral in the way
+	left    []string // paths that an ephemeral keeps from being restored
 }
 
-// liveZnode is one of the ensemble.
+// liveZnode is a znode of the ensemble.
 type liveZnode struct {
 	data []byte
 	acl  []zk.ACL
@@ -105,7 +105,7 @@ func (s *step) text() string {
 	return sign + " " + cli.Visible(s.Path)
 }
 
-// plan reads the subtree as it is and notes what has to change.
+// plan reads the current subtree and records what must change.
 func (p *replanting) plan(top string, keepNew bool) error {
 	p.live = map[string]*liveZnode{}
 	if err := p.read(top); err != nil {
@@ -121,8 +121,8 @@ func (p *replanting) plan(top string, keepNew bool) error {
 	return nil
 }
 
-// read reads a znode of the ensemble and all below it but what is the servers', which stays as
-// it is. One that goes meanwhile is not there.
+// read reads a znode of the ensemble and everything below it, except what belongs to the
+// servers, which is not changed. A znode that disappears meanwhile counts as missing.
 func (p *replanting) read(at string) error {
 	if isSystemPath(at) {
 		return nil
@@ -152,7 +152,7 @@ func (p *replanting) read(at string) error {
 	return nil
 }
 
-// above plans the parents of the subtree that the ensemble has not got any more.
+// above plans the parents of the subtree that the ensemble no longer has.
 func (p *replanting) above(top string) error {
 	var missing []string
 	for at := path.Dir(top); at != "/"; at = path.Dir(at) {
@@ -174,7 +174,8 @@ func (p *replanting) above(top string) error {
 	return nil
 }
 
-// makeAsItWas plans one znode of the backup. Ephemerals were those of a session.
+// makeAsItWas plans one znode of the backup. It skips ephemerals, which belonged to a
+// session.
 func (p *replanting) makeAsItWas(at string) {
 	was, is := backup.Find(p.was, at), p.live[at]
 	switch {
@@ -193,8 +194,8 @@ func (p *replanting) makeAsItWas(at string) {
 	}
 }
 
-// isBelowEphemeral reports whether what is above a path cannot have children now: it is
-// left alone, and so is the path.
+// isBelowEphemeral reports whether a znode above a path cannot have children because it is
+// now an ephemeral: it is not changed, and neither is the path.
 func (p *replanting) isBelowEphemeral(at string) bool {
 	for at != "/" {
 		at = path.Dir(at)
@@ -220,8 +221,8 @@ func (p *replanting) create(at string, was *backup.Znode) {
 	p.steps = append(p.steps, step{Change: "create", Path: at, Bytes: len(was.Data), op: client.CreateOp(at, was.Data, o)})
 }
 
-// removeNew plans what the backup does not have, children first, but for ephemerals and
-// what is above one.
+// removeNew plans the removal of what the backup does not have, children first, except
+// ephemerals and what is above them.
 func (p *replanting) removeNew() {
 	var fresh []string
 	for at := range p.live {
@@ -230,7 +231,7 @@ func (p *replanting) removeNew() {
 		}
 	}
 	slices.Sort(fresh)
-	slices.Reverse(fresh) // a child sorts behind its parent
+	slices.Reverse(fresh) // a child sorts after its parent
 	held := map[string]bool{}
 	for _, at := range fresh {
 		n := p.live[at]
@@ -245,7 +246,7 @@ func (p *replanting) removeNew() {
 	}
 }
 
-// A transaction has at most so many changes and bytes of data.
+// Limits of one transaction: changes, and bytes of data.
 const (
 	stepsMax     = 100
 	stepBytesMax = 256 << 10

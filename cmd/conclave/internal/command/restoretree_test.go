@@ -9,8 +9,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// An ephemeral stands where the backup has a znode with children: it and they are left
-// alone, and nothing else is. Containers and znodes with a TTL are no ephemerals.
+// An ephemeral exists where the backup has a znode with children. It and they are
+// left alone, and nothing else is. Containers and TTL znodes do not count as
+// ephemerals.
 func TestEphemeralKeepsNoOtherZnodeFromBeingRestored(t *testing.T) {
 	was := tree.New(tree.Options{ExtendedTypes: true})
 	var out tree.Applied

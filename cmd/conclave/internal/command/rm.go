@@ -60,8 +60,8 @@ func remove(ctx context.Context, s *session, path string, version int32) error {
 	return s.Delete(ctx, path, version)
 }
 
-// removeAll deletes a znode with all below it. The timeout is that of each answer:
-// all of them may take as long as they need.
+// removeAll deletes a znode and everything below it. The timeout applies to each answer;
+// together they may take as long as they need.
 func removeAll(ctx context.Context, s *session, path string, version int32, bar *bar) (int, error) {
 	defer bar.end()
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -71,7 +71,7 @@ func wantsJSON(c *cobra.Command) bool {
 	return false
 }
 
-// colored is w as the --color of a command says.
+// colored wraps w as the --color flag of a command says.
 func colored(c *cobra.Command, w io.Writer) io.Writer {
 	when := "auto"
 	if f := c.Flag("color"); f != nil {
@@ -80,7 +80,7 @@ func colored(c *cobra.Command, w io.Writer) io.Writer {
 	return cli.Color(w, when)
 }
 
-// addColor adds --color to all commands, which are refused with flags that say nothing.
+// addColor adds --color to all commands, and makes them refuse flags with an empty value.
 func addColor(root *cobra.Command) {
 	when := root.PersistentFlags().String("color", "auto", "bold headers and red errors: auto (on a terminal, unless NO_COLOR is set), always or never")
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(cli.Colors, cobra.ShellCompDirectiveNoFileComp))
@@ -92,8 +92,9 @@ func addColor(root *cobra.Command) {
 	}
 }
 
-// void says which flag was given and says nothing, as by a variable that is not set: that would be as without it,
-// and another server, moment or right than the one that was meant.
+// void returns an error for a flag that is given with an empty value, for instance from a
+// variable that is not set. The command would run as if the flag were absent, with another
+// server, moment or permission than intended.
 func void(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		switch wait, parseErr := time.ParseDuration(f.Value.String()); {
@@ -114,7 +115,7 @@ func saysNothing(v pflag.Value) bool {
 	return v.Type() == "string" && v.String() == ""
 }
 
-// exitError carries the exit code of a command that was run.
+// exitError is the exit code of a command that was run.
 type exitError struct {
 	code int
 	err  error
@@ -123,7 +124,7 @@ type exitError struct {
 func (e *exitError) Error() string { return "exit code of the command" }
 
 func newRoot() *cobra.Command {
-	var version bool // cobra's own needs a template, and with text/template the linker keeps every exported method
+	var version bool // cobra's own flag needs text/template, with which the linker keeps every exported method
 	root := &cobra.Command{
 		Use:           "conclave",
 		Short:         "Elects leaders, and serves ZooKeeper's clients",
@@ -176,7 +177,7 @@ func newRoot() *cobra.Command {
 	return root
 }
 
-// usage marks what cobra says of a wrong command line.
+// usage marks cobra's errors about a wrong command line.
 func usage(err error) error {
 	var own *cli.Error
 	if err == nil || errors.As(err, &own) {
@@ -190,20 +191,20 @@ func usage(err error) error {
 	return err
 }
 
-// untilInterrupted is a context that ends with the first SIGINT or SIGTERM; the
-// second one ends the process.
+// untilInterrupted returns a context that ends with the first SIGINT or SIGTERM; a second
+// one ends the process.
 func untilInterrupted(parent context.Context) (context.Context, context.CancelFunc) {
 	return untilSignal(parent, os.Interrupt, syscall.SIGTERM)
 }
 
-// untilHungUp ends with the terminal as well. It is for commands that hold an
-// election or a session, which they release when they are told to end.
+// untilHungUp returns a context that also ends with the terminal (SIGHUP). It is for
+// commands that hold an election or a session, which they release at their end.
 func untilHungUp(parent context.Context) (context.Context, context.CancelFunc) {
 	return untilSignal(parent, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
 }
 
-// untilSignal ignores what this process was started to ignore: nohup does that
-// with SIGHUP, and a shell in the background of a script with SIGINT.
+// untilSignal returns a context that ends with a signal, except those that this process was
+// started to ignore: SIGHUP under nohup, SIGINT in the background of a script.
 func untilSignal(parent context.Context, signals ...os.Signal) (context.Context, context.CancelFunc) {
 	signals = slices.DeleteFunc(signals, signal.Ignored)
 	ctx, stop := signal.NotifyContext(parent, signals...)

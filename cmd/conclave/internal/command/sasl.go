@@ -9,7 +9,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// saslFlag names the JAAS file by which ZooKeeper's servers learn who this client is.
+// saslFlag names the JAAS file with which this client proves its identity to ZooKeeper's
+// servers.
 type saslFlag struct {
 	jaas fileFlag
 }
@@ -21,7 +22,7 @@ func (f *saslFlag) add(c *cobra.Command) {
 // proofFunc begins a proof to the server of a host.
 type proofFunc = func(ctx context.Context, host string) (client.Proof, error)
 
-// proof returns what the section Client proves, nil without a file.
+// proof returns the proof of the section Client; nil without a file.
 func (f *saslFlag) proof() (proofFunc, error) {
 	path := f.jaas.path()
 	if path == "" {
@@ -45,7 +46,8 @@ func (f *saslFlag) proof() (proofFunc, error) {
 	}, nil
 }
 
-// unproved is an error of this side of a proof: what --jaas names does not prove who this client is.
+// unproved is an error on this side of a proof: what --jaas names cannot prove who this
+// client is.
 type unproved struct{ error }
 
 func (e unproved) Unwrap() error { return e.error }

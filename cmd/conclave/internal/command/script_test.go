@@ -16,13 +16,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets this test binary be the command, the guardian that `run` starts
-// from it, and what stands for conclave-stores.
+// TestMain makes this test binary act as the command, as the guardian that `run`
+// starts from it, and as a stand-in for conclave-stores.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == supervise.GuardianArg {
 		os.Exit(supervise.Guardian())
 	}
-	// Scripts wait for processes, leases and ticks: more at a time than there are cores.
+	// Scripts wait for processes, leases and ticks, so more of them run at a time
+	// than there are cores.
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
 	}
@@ -32,9 +33,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// standIn is in the place of conclave-stores. With STORES=linked it is that, but
-// for one store; else it says who it is and how it was called, and ends with a
-// code that no command has.
+// standIn takes the place of conclave-stores. With STORES=linked, it acts as
+// conclave-stores with a single store. Otherwise it prints who it is and how it was
+// called, and ends with a code that no command has.
 func standIn() {
 	if os.Getenv("STORES") == "linked" {
 		os.Exit(command.Main(map[string]command.Open{"etcd": refuse}, nil))
@@ -50,7 +51,7 @@ func refuse(_ context.Context, url string) (election.Backend, func() error, erro
 // TestScripts are shell sessions as a user would type them.
 func TestScripts(t *testing.T) { scripts.Run(t, "testdata/script", "") }
 
-// TestElectionScripts are sessions that go the same way on every store.
+// TestElectionScripts are sessions that behave the same way on every store.
 func TestElectionScripts(t *testing.T) {
 	for name, store := range map[string]func(t *testing.T) string{
 		"file":     func(*testing.T) string { return "file://$WORK/elections" },

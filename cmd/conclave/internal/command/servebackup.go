@@ -12,8 +12,9 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// readyBackups makes sure that this program can open the place of a server's own backups, and
-// that its URL is one: the store need not answer now. It is called before anything is held.
+// readyBackups makes sure that this program can open the place of a server's backups, and
+// that its URL is valid; the store need not answer yet. It is called before anything is
+// held.
 func readyBackups(s *autobackup.Settings) error {
 	if s.Place == "" || !s.InStore() {
 		return nil
@@ -28,8 +29,8 @@ func readyBackups(s *autobackup.Settings) error {
 	return nil
 }
 
-// openBackups returns what takes the backups of a server, nil if it takes none, and has the
-// server tell of them.
+// openBackups returns the runner that takes a server's backups, nil if it takes none, and
+// makes the server report on them.
 func openBackups(s *autobackup.Settings, cfg *server.Config) *autobackup.Runner {
 	if s.Place == "" {
 		return nil
@@ -39,7 +40,8 @@ func openBackups(s *autobackup.Settings, cfg *server.Config) *autobackup.Runner 
 	return runner
 }
 
-// placeOpener opens a place for one take. The client of a store is made once.
+// placeOpener returns a function that opens a place for one backup. The client of a store
+// is created only once.
 func placeOpener(place string) autobackup.Open {
 	if scheme := placeURL(place); scheme != "" {
 		var client backup.Place

@@ -17,8 +17,8 @@ import (
 
 const saslHint = "docs/operations.md, \"SASL\", has files that work"
 
-// openSASL reads the JAAS file, and makes the server ask clients and servers for the proofs
-// that it describes.
+// openSASL reads the JAAS file, and makes the server require of clients and servers the
+// proofs that it describes.
 func openSASL(cfg *server.Config, config *zoocfg.Config, logger *slog.Logger) error {
 	s := &config.SASL
 	realm, unread := s.DefaultRealm()
@@ -63,7 +63,7 @@ func openSASL(cfg *server.Config, config *zoocfg.Config, logger *slog.Logger) er
 	return nil
 }
 
-// asksSASL reports whether no client gets in without SASL.
+// asksSASL reports whether clients are refused without SASL.
 func asksSASL(cfg *server.Config) bool {
 	return len(cfg.Auth.Enforce) == 1 && cfg.Auth.Enforce[0] == "sasl"
 }

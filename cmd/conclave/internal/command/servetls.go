@@ -13,11 +13,11 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// securePorts are the sources of keys and certificates of a server; nil where its ports
-// do not speak TLS.
+// securePorts has the sources of keys and certificates of a server; nil for ports without
+// TLS.
 type securePorts struct{ clients, peers, admin, metrics *secure.Source }
 
-// openTLS reads the files of TLS, for the ports that speak it.
+// openTLS reads the TLS files for the ports that use TLS.
 func openTLS(config *zoocfg.Config, logger *slog.Logger) (*securePorts, error) {
 	p := &securePorts{}
 	var err error
@@ -51,7 +51,7 @@ func openTLS(config *zoocfg.Config, logger *slog.Logger) (*securePorts, error) {
 	return p, nil
 }
 
-// secure makes a server's ports speak TLS, and what it dials.
+// secure makes a server's ports, and the connections that it opens, use TLS.
 func (p *securePorts) secure(cfg *server.Config, config *zoocfg.Config) {
 	if clients := p.clients; clients != nil {
 		plainToo := config.ClientTLS.PlainToo
@@ -77,7 +77,7 @@ func (p *securePorts) secure(cfg *server.Config, config *zoocfg.Config) {
 	}
 }
 
-// watch reads files again when they change. What it returns ends that.
+// watch reads files again when they change. The returned function ends that.
 func (p *securePorts) watch(ctx context.Context) func() {
 	ctx, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
@@ -92,7 +92,7 @@ func (p *securePorts) watch(ctx context.Context) func() {
 	}
 }
 
-// addresses says where a server listens for clients, and in what.
+// addresses says on which addresses a server listens for clients, with TLS or without.
 func addresses(config *zoocfg.Config) string {
 	var all []string
 	if addr := config.Server.ClientAddr; addr != "" && config.ClientTLS.PlainToo {

@@ -18,28 +18,29 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// held is one session as JSON. What no server tells is left out.
+// held is one session as JSON. What no server reports is left out.
 type held struct {
 	Session    string `json:"session"`
 	TimeoutMs  int64  `json:"timeoutMs,omitempty"`
 	Client     string `json:"client,omitempty"` // the address of its connection
-	Server     string `json:"server,omitempty"` // which has that
+	Server     string `json:"server,omitempty"` // the server that has the connection
 	Since      string `json:"since,omitempty"`  // of the connection
 	Received   *int64 `json:"received,omitempty"`
 	Ephemerals int    `json:"ephemerals"`
 
-	queued, averageMs *int64 // requests of that connection that are not answered, and how long one takes
+	queued, averageMs *int64 // unanswered requests of that connection, and how long one takes
 	last              string // its last operation
 }
 
-// dumped is what dump tells: sessions, with timeouts where they are told, and ephemerals.
+// dumped is the answer to dump: sessions, with timeouts if they are reported, and
+// ephemerals.
 type dumped struct {
 	sessions   map[zk.SessionID]int64
 	ephemerals map[zk.SessionID][]string
-	left       int // ephemerals that its list has no space for
+	left       int // ephemerals that did not fit into the list
 }
 
-// lacks says what is missing, nil if nothing is.
+// lacks returns an error that says what is missing; nil if nothing is.
 func (d *dumped) lacks() error {
 	if d.left == 0 {
 		return nil
@@ -54,7 +55,7 @@ func (i *inspector) dump(ctx context.Context) (dumped, error) {
 		d := dumped{sessions: map[zk.SessionID]int64{}, ephemerals: map[zk.SessionID][]string{}}
 		err := i.ask(ctx, s.Server, question{"dump", "dump", d.text, d.json})
 		if err == nil && first != nil && len(d.sessions) == 0 && len(d.ephemerals) == 0 {
-			continue // the admin port of a learner knows no sessions
+			continue // the admin port of a learner does not report sessions
 		}
 		if err == nil {
 			return d, nil
@@ -66,7 +67,7 @@ func (i *inspector) dump(ctx context.Context) (dumped, error) {
 	return dumped{}, first
 }
 
-// text reads the sections of the four-letter word.
+// text parses the sections of the four-letter word.
 func (d *dumped) text(answer string) {
 	section, owner := "", zk.SessionID(0)
 	for line := range strings.Lines(answer) {
@@ -92,7 +93,7 @@ func (d *dumped) text(answer string) {
 	}
 }
 
-// json reads the fields of the admin server.
+// json parses the fields of the admin server.
 func (d *dumped) json(fields map[string]json.RawMessage) error {
 	var ends map[string][]json.RawMessage
 	var ephemerals map[string][]string
@@ -125,10 +126,11 @@ func (d *dumped) json(fields map[string]json.RawMessage) error {
 	return nil
 }
 
-// connected are the sessions that have a connection, by their ids.
+// connected has the sessions with a connection, by their ids.
 type connected map[zk.SessionID]held
 
-// connections asks all servers for their connections. Servers that do not tell are named.
+// connections asks all servers for their connections. It warns about servers that do not
+// report them.
 func (i *inspector) connections(ctx context.Context) connected {
 	parts := make([]connected, len(i.servers))
 	problems := i.each(ctx, func(at int, server string) question {
@@ -147,7 +149,7 @@ func (i *inspector) connections(ctx context.Context) connected {
 	return all
 }
 
-// text reads lines " /ADDRESS[1](key=value,...)".
+// text parses lines " /ADDRESS[1](key=value,...)".
 func (c connected) text(server, answer string) {
 	for line := range strings.Lines(answer) {
 		address, rest, ok := strings.Cut(strings.TrimSpace(line), "[")
@@ -167,7 +169,7 @@ func (c connected) text(server, answer string) {
 	}
 }
 
-// json reads the fields of the admin server.
+// json parses the fields of the admin server.
 func (c connected) json(server string, fields map[string]json.RawMessage) error {
 	for _, name := range []string{"connections", "secure_connections"} {
 		var all []struct {
@@ -192,11 +194,11 @@ func (c connected) json(server string, fields map[string]json.RawMessage) error 
 	return nil
 }
 
-// put notes what is known of one connection.
+// put records what is known about one connection.
 func (c connected) put(session, address string, sinceMs int64, one held) {
 	id, err := sessionNumber(session)
 	if err != nil || id == 0 {
-		return // a connection without a session, such as that which asks
+		return // a connection without a session, such as the one that asks
 	}
 	one.Session, one.Client = id.String(), address[strings.LastIndexByte(address, '/')+1:]
 	if sinceMs > 0 {
@@ -238,7 +240,7 @@ admin.enableServer=true. Without cons, the addresses are missing.`,
 	return c
 }
 
-// held are all sessions that are told of, in the order of their ids.
+// held returns all reported sessions, in the order of their ids.
 func (d *dumped) held(connections connected) []held {
 	ids := map[zk.SessionID]bool{}
 	for id := range d.sessions {
@@ -247,7 +249,7 @@ func (d *dumped) held(connections connected) []held {
 	for id := range d.ephemerals {
 		ids[id] = true
 	}
-	for id := range connections { // local ones, or such as began after dump
+	for id := range connections { // local sessions, or sessions that began after dump
 		ids[id] = true
 	}
 	all := []held{}
@@ -339,7 +341,7 @@ admin.enableServer=true. If neither is, conclave ls -r -l shows the owners.`,
 	return c
 }
 
-// aboveZnodes says of a PREFIX, if there is one, that no path begins so.
+// aboveZnodes returns, for a given PREFIX, the text that no path begins with it.
 func aboveZnodes(args []string) error {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "/") {
 		return cli.Usage("write for example /app", "no path begins with %q: each begins with /", args[0])
@@ -347,7 +349,7 @@ func aboveZnodes(args []string) error {
 	return nil
 }
 
-// wantedSession reads --session, 0 for none.
+// wantedSession parses --session; 0 for none.
 func wantedSession(text string) (zk.SessionID, error) {
 	if text == "" {
 		return 0, nil

@@ -46,10 +46,10 @@ func newSet() *cobra.Command {
 	return c
 }
 
-// dataBytesMax is more than any server takes.
+// dataBytesMax is more than any server accepts.
 const dataBytesMax = 1 << 30
 
-// readData is the argument itself, or the standard input for "-".
+// readData returns the argument, or the standard input for "-".
 func readData(c *cobra.Command, argument string) ([]byte, error) {
 	if argument != "-" {
 		return []byte(argument), nil
@@ -157,7 +157,7 @@ func (v *create) run(ctx context.Context, s *session, path string, data []byte, 
 	}
 }
 
-// mustExist is the stat of a znode, or ErrNoNode.
+// mustExist returns the stat of a znode, or ErrNoNode.
 func mustExist(ctx context.Context, s *session, path string) (zk.Stat, error) {
 	stat, found, err := s.Exists(ctx, path)
 	if err == nil && !found {

@@ -24,7 +24,7 @@ type shelling struct {
 	lines   string
 	strict  bool
 	session time.Duration
-	partial bool   // servers without their quorum serve, too
+	partial bool   // accept servers without a quorum
 	java    string // the file of zkCli.sh's -client-configuration
 }
 
@@ -110,7 +110,7 @@ func (v *shelling) run(c *cobra.Command, args []string) error {
 	return v.script(ctx, s, c.InOrStdin())
 }
 
-// connect opens the session of a shell, and waits for it.
+// connect opens the session of a shell, and waits until it is connected.
 func (v *shelling) connect(ctx context.Context, s *shell.Shell, servers string) error {
 	if err := s.Connect(""); err != nil {
 		return err
@@ -118,10 +118,10 @@ func (v *shelling) connect(ctx context.Context, s *shell.Shell, servers string) 
 	return v.await(ctx, servers, s.Await)
 }
 
-// scriptLineMax is the longest line of a script: more than a znode may have.
+// scriptLineMax is the longest line of a script: longer than any data of a znode.
 const scriptLineMax = 64 << 20
 
-// script runs lines. The exit code is that of the last one.
+// script runs the lines of a script. The exit code is that of the last line.
 func (v *shelling) script(ctx context.Context, s *shell.Shell, from io.Reader) error {
 	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, scriptLineMax)
@@ -141,7 +141,7 @@ func (v *shelling) script(ctx context.Context, s *shell.Shell, from io.Reader) e
 	return ended(code)
 }
 
-// ended is the end of the process with a code.
+// ended returns the error that ends the process with a code.
 func ended(code int) error {
 	if code == 0 {
 		return nil
@@ -149,7 +149,7 @@ func ended(code int) error {
 	return &exitError{code: code}
 }
 
-// open begins a session with servers, "" for those of the flags.
+// open opens a session with servers; "" means those of the flags.
 func (v *shelling) open(servers string) (*client.Client, error) {
 	n := v.connection
 	if servers != "" {
@@ -176,7 +176,7 @@ func (v *shelling) open(servers string) (*client.Client, error) {
 	return client.New(store.Servers, options)
 }
 
-// asZKCli turns the flags with which zkCli.sh is called into those of `conclave sh`.
+// asZKCli converts the flags of zkCli.sh to those of `conclave sh`.
 func asZKCli(args []string) []string {
 	if len(args) == 0 || args[0] != "sh" {
 		return args
@@ -199,7 +199,7 @@ func asZKCli(args []string) []string {
 			}
 		case a == "-r":
 			out = append(out, "--read-only")
-		case a == "-waitforconnection": // always
+		case a == "-waitforconnection": // `conclave sh` always waits
 		case len(a) < 2 || a[0] != '-' || a == "--":
 			return append(out, args[i:]...)
 		default:

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestFlagsOfZKCliAreThoseOfSh: what stands after the command of the shell is its own.
+// TestFlagsOfZKCliAreThoseOfSh also checks that what follows the shell's command is
+// left to that command.
 func TestFlagsOfZKCliAreThoseOfSh(t *testing.T) {
 	for args, want := range map[string]string{
 		"sh":                                      "sh",
@@ -34,14 +35,15 @@ func TestFlagsOfZKCliAreThoseOfSh(t *testing.T) {
 	}
 }
 
-// TestHistoryIsKeptForTheUserAlone, and no longer than it is of use.
+// TestHistoryIsKeptForTheUserAlone also checks that the history is kept no longer
+// than it is useful.
 func TestHistoryIsKeptForTheUserAlone(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_STATE_HOME", dir)
 	name := filepath.Join(dir, "conclave", "sh_history")
 	h := openHistory()
 	h.add("get /a")
-	other := openHistory() // of a shell beside it
+	other := openHistory() // of a second shell
 	other.add("get /b")
 	h.add("get /c")
 	h.close()

@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/zoocfg"
 )
 
-// javaKeys are the properties of Java's clients that say how TLS is spoken, without their
-// prefix zookeeper.ssl.
+// javaKeys are the properties of Java's clients that configure TLS, without their prefix
+// zookeeper.ssl.
 var javaKeys = []struct {
 	key   string
 	field func(*secure.Settings) *string
@@ -30,10 +30,10 @@ var javaKeys = []struct {
 	{"trustStore.type", func(s *secure.Settings) *string { return &s.Trust.Type }},
 }
 
-// javaIgnored are keys that say nothing here.
+// javaIgnored are keys that have no meaning here.
 var javaIgnored = []string{"zookeeper.clientCnxnSocket", "zookeeper.fips-mode"}
 
-// javaClient reads the properties of a client of Java's: whether it speaks TLS, and how.
+// javaClient reads the properties of a Java client: whether it uses TLS, and how.
 func javaClient(file string) (secured bool, settings secure.Settings, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

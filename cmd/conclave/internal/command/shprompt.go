@@ -40,7 +40,7 @@ func (v *shelling) converse(c *cobra.Command, o shell.Options) error {
 	defer terminal.Close()
 	defer context.AfterFunc(ctx, func() { _ = terminal.Close() })()
 	for _, line := range kept.lines {
-		_ = terminal.SaveToHistory(line) // it is in memory
+		_ = terminal.SaveToHistory(line) // the line is still in memory
 	}
 	o.Out, o.Err = terminal.Stdout(), terminal.Stderr()
 	var s *shell.Shell
@@ -72,7 +72,7 @@ func (v *shelling) converse(c *cobra.Command, o shell.Options) error {
 	return nil
 }
 
-// greet opens the session, and says what it is. Without a server a person can still type.
+// greet opens the session, and describes it. A person can type even without a server.
 func (v *shelling) greet(ctx context.Context, s *shell.Shell, o shell.Options) error {
 	if err := s.Connect(""); err != nil {
 		return err
@@ -87,7 +87,7 @@ func (v *shelling) greet(ctx context.Context, s *shell.Shell, o shell.Options) e
 	return nil
 }
 
-// interruptible runs f with a context that Ctrl-C ends.
+// interruptible calls f with a context that Ctrl-C ends.
 func interruptible(ctx context.Context, w io.Writer, f func(context.Context)) {
 	ctx, cancel := context.WithCancel(ctx)
 	interrupts := make(chan os.Signal, 1)
@@ -107,7 +107,8 @@ func interruptible(ctx context.Context, w io.Writer, f func(context.Context)) {
 	watching.Wait()
 }
 
-// prompt is what stands before a line. A terminal is told that its colors have no width.
+// prompt returns the text before a line. Escape codes for colors are marked as having no
+// width.
 func prompt(s *shell.Shell, color bool) string {
 	if !color {
 		return s.Prompt()
@@ -115,10 +116,11 @@ func prompt(s *shell.Shell, color bool) string {
 	return "\x1b[1m" + s.Prompt() + "\x1b[0m"
 }
 
-// completing is how the terminal asks what may follow.
+// completing implements the terminal's completion.
 type completing struct{ shell *shell.Shell }
 
-// Do returns the endings of the argument before the cursor, and how much of it is there.
+// Do returns the possible endings of the argument before the cursor, and the length of what
+// is already typed.
 func (c *completing) Do(line []rune, pos int) ([][]rune, int) {
 	before := string(line[:pos])
 	found, start := c.shell.Complete(before)
@@ -129,17 +131,17 @@ func (c *completing) Do(line []rune, pos int) ([][]rune, int) {
 	return endings, utf8.RuneCountInString(before[start:])
 }
 
-// historyMax is how many lines are kept for the next time.
+// historyMax is how many lines are kept.
 const historyMax = 1000
 
-// keptHistory is the file of the lines that were typed.
+// keptHistory is the file with the lines that were typed.
 type keptHistory struct {
 	lines []string
-	file  *os.File // nil if there is none: the lines are those of this process, then
+	file  *os.File // nil if there is none: then only the lines of this process are known
 }
 
-// openHistory reads what was kept, and opens the file for more. A history that cannot be
-// kept is no reason not to work.
+// openHistory reads the kept lines, and opens the file for more. If that fails, the shell
+// works without it.
 func openHistory() *keptHistory {
 	h := &keptHistory{}
 	name, err := historyFile()
@@ -181,10 +183,11 @@ func historyFile() (string, error) {
 	return filepath.Join(state, "conclave", "sh_history"), nil
 }
 
-// add keeps a line, at once: another shell may end later, and this one by a signal.
+// add appends a line at once, because another shell may be open, and this one may be ended
+// by a signal.
 func (h *keptHistory) add(line string) {
 	if h.file != nil {
-		_, _ = h.file.WriteString(line + "\n") // as above
+		_, _ = h.file.WriteString(line + "\n") // an error, as in openHistory
 	}
 }
 

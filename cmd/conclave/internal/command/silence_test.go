@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestNothingIsSaidOfASilenceThatIsOver: the store answers while it is looked for what
-// is wrong with it, which may take a second for each server.
+// TestNothingIsSaidOfASilenceThatIsOver has a store that answers while the command
+// looks for what is wrong with it, which may take a second for each server.
 func TestNothingIsSaidOfASilenceThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, test := range map[string]struct {
@@ -33,10 +33,11 @@ func TestNothingIsSaidOfASilenceThatIsOver(t *testing.T) {
 	})
 }
 
-// TestWaitIsNotBegunAgainWhenTheStoreIsReached: lock --wait 1m ends within about that.
+// TestWaitIsNotBegunAgainWhenTheStoreIsReached checks that lock --wait 1m ends after
+// about that time.
 func TestWaitIsNotBegunAgainWhenTheStoreIsReached(t *testing.T) {
 	for _, one := range []struct{ wait, reached, left time.Duration }{
-		{0, time.Second, 0}, // without end
+		{0, time.Second, 0}, // no limit
 		{time.Minute, 20 * time.Second, 40 * time.Second},
 		{time.Minute, time.Minute, attemptMax},
 		{time.Second, 9 * time.Second, time.Second},

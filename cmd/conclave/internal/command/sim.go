@@ -49,12 +49,12 @@ type simulated struct {
 	met          sim.Coverage
 }
 
-// covered is what runs have met of the tables of the protocols.
+// covered is how much of the protocols' tables the runs have met.
 type covered struct {
 	RowsMet   int      `json:"rowsMet"`
 	Rows      int      `json:"rows"`
 	PairsMet  int      `json:"pairsMet"`
-	NeverMet  []string `json:"neverMet"`  // rows, without a reason
+	NeverMet  []string `json:"neverMet"`  // rows without a reason
 	Explained []string `json:"explained"` // rows that cannot be met, and why
 }
 
@@ -71,7 +71,7 @@ type foundMutant struct {
 	Origin string  `json:"origin"`
 	What   string  `json:"what"`
 	Found  bool    `json:"found"`
-	Seeds  int     `json:"seeds"` // that were run
+	Seeds  int     `json:"seeds"` // number of seeds that were run
 	TimeS  float64 `json:"seconds"`
 	By     string  `json:"by"`
 }
@@ -134,7 +134,7 @@ func (v *simFlags) run(c *cobra.Command, _ []string) error {
 	if v.seeds < 1 || v.jobs < 1 {
 		return cli.Usage("conclave sim --help shows what each flag takes", "--seeds and --jobs must be at least 1")
 	}
-	debug.SetGCPercent(1600) // runs are short, and keep little of much garbage
+	debug.SetGCPercent(1600) // runs are short, and produce much garbage but little live memory
 	switch {
 	case v.plan != "" || c.Flags().Changed("seed"):
 		return v.one(c, p, mutant)
@@ -184,7 +184,7 @@ func (v *simFlags) one(c *cobra.Command, p *cli.Printer, mutant sim.Mutant) erro
 	return cli.Failed(fmt.Errorf("seed %d at %d ms: %w", plan.Seed, r.AtMs, r.Err), "docs/simulator.md says how to read the trace; --shrink makes it shorter")
 }
 
-// printing prints each note.
+// printing returns a function that prints each note.
 func printing(w io.Writer, asJSON bool) func(*sim.Note) error {
 	if asJSON {
 		objects := json.NewEncoder(w)
@@ -196,7 +196,7 @@ func printing(w io.Writer, asJSON bool) func(*sim.Note) error {
 	}
 }
 
-// many runs many seeds and counts.
+// many runs many seeds and prints the totals.
 func (v *simFlags) many(c *cobra.Command, p *cli.Printer, mutant sim.Mutant) error {
 	result := simulated{Seeds: v.seeds, From: v.from, Failed: []failedSeed{}}
 	bar := newBar(c.ErrOrStderr(), v.seeds)
@@ -256,12 +256,12 @@ func (v *simFlags) keep(plan *sim.Plan) error {
 	return nil
 }
 
-// generation is how many plans are made at a time, whatever the number of jobs: what
-// they have met decides on the next ones, in their order.
+// generation is how many plans are made at a time, whatever the number of jobs: what they
+// have met, in their order, determines the next ones.
 const generation = 64
 
-// each runs as many plans as --seeds says, and gives the reports, one at a time and
-// in their order, to told.
+// each runs as many plans as --seeds says, and calls told with the reports, one at a time
+// and in order.
 func (v *simFlags) each(mutant sim.Mutant, told func(*sim.Report)) {
 	guide := sim.NewGuide(v.from)
 	for first := 0; first < v.seeds; first += generation {
@@ -283,7 +283,7 @@ func (v *simFlags) each(mutant sim.Mutant, told func(*sim.Report)) {
 	}
 }
 
-// side runs plans side by side.
+// side runs plans in parallel.
 func (v *simFlags) side(mutant sim.Mutant, plans []sim.Plan) []*sim.Report {
 	reports := make([]*sim.Report, len(plans))
 	var group sync.WaitGroup
@@ -344,7 +344,7 @@ func simTable(w io.Writer, r *simulated) error {
 	return nil
 }
 
-// hunt puts every mutant back in turn, or only one.
+// hunt puts each mutant back, one after the other, or only the given one.
 func (v *simFlags) hunt(c *cobra.Command, p *cli.Printer, only sim.Mutant) error {
 	all := sim.Mutants()
 	if only != sim.None {
@@ -371,7 +371,7 @@ func (v *simFlags) hunt(c *cobra.Command, p *cli.Printer, only sim.Mutant) error
 	return nil
 }
 
-// find runs seeds with a mutant until one fails. Time is that of one core.
+// find runs seeds with a mutant until one fails. The time is that of one core.
 func (v *simFlags) find(m sim.Mutant) foundMutant {
 	f := foundMutant{Mutant: m.String(), Origin: m.Origin(), What: m.What()}
 	start, wall := cpuSince(0), time.Now()
@@ -390,7 +390,7 @@ func (v *simFlags) find(m sim.Mutant) foundMutant {
 	return f
 }
 
-// cpuSince is the processor time used since a moment of it, 0 where it is not known.
+// cpuSince returns the processor time used since start; 0 if unknown.
 func cpuSince(start float64) float64 {
 	now, known := cpuSeconds()
 	if !known {

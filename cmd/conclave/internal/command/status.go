@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// standing is what one server says of itself, as text: "" is what it does not tell.
+// standing is what one server reports about itself, as text; "" if it does not report it.
 type standing struct {
 	Server      string
 	ID          string
@@ -25,20 +25,20 @@ type standing struct {
 	Mode        string
 	Epoch       string
 	Zxid        string
-	Lag         string // transactions that the leader has and it has not stored; "5+" for at least so many
-	InSync      string // of a leader: followers in sync, of how many
+	Lag         string // transactions of the leader that it has not stored; "5+" means at least 5
+	InSync      string // of a leader: how many of its followers are in sync
 	Znodes      string
 	Connections string
 	Sessions    string
 	Outstanding string
 	Received    string            // requests, since the start or a reset
 	Latency     string            // milliseconds, min/avg/max
-	Mntr        map[string]string // where the server answers mntr
+	Mntr        map[string]string // if the server answers mntr
 
 	membership []member
 }
 
-// notServing is how a server's answer begins that has no leader.
+// notServing is the beginning of the answer of a server without a leader.
 const notServing = "This ZooKeeper instance is not currently serving requests"
 
 func newStatus() *cobra.Command {
@@ -111,7 +111,7 @@ func remarkLost(w io.Writer, lost string) {
 	}
 }
 
-// portsFailed are lines about the ports that servers should have open and have not.
+// portsFailed returns lines about the ports that servers should have opened but have not.
 func portsFailed(all []standing) (lines []string) {
 	for _, s := range all {
 		if why := s.Mntr["zk_ports_failed_why"]; why != "" {
@@ -121,7 +121,7 @@ func portsFailed(all []standing) (lines []string) {
 	return lines
 }
 
-// askAll asks all servers at once.
+// askAll asks all servers at the same time.
 func askAll(ctx context.Context, a asker, servers []string, timeout time.Duration) []standing {
 	all := make([]standing, len(servers))
 	var group sync.WaitGroup
@@ -192,7 +192,7 @@ func (s *standing) askMore(ctx context.Context, a asker) {
 	}
 }
 
-// readMntr takes over what the server tells in mntr.
+// readMntr copies the values that the server reports in mntr.
 func (s *standing) readMntr() {
 	s.Sessions = s.Mntr["zk_global_sessions"]
 	if epoch, told := s.Mntr["zk_epoch"]; told {
@@ -204,7 +204,7 @@ func (s *standing) readMntr() {
 	}
 }
 
-// pairs are the lines of a text that have a key and a value.
+// pairs returns the keys and values in the lines of a text; other lines are skipped.
 func pairs(text, sep string) map[string]string {
 	found := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -218,7 +218,7 @@ func pairs(text, sep string) map[string]string {
 	return found
 }
 
-// asker asks servers, over connections without TLS unless it has others.
+// asker asks servers. It uses connections without TLS unless open is set.
 type asker struct{ open dialFunc }
 
 func (a asker) dial(ctx context.Context, server string) (net.Conn, error) {
@@ -237,7 +237,7 @@ func (a asker) fourLetterWord(ctx context.Context, server, name string) (string,
 	return a.tell(ctx, server, name, answerBytesMax)
 }
 
-// tell sends a four-letter word and returns the answer, which has at most so many bytes.
+// tell sends a four-letter word and returns the answer, of at most bytesMax bytes.
 func (a asker) tell(ctx context.Context, server, name string, bytesMax int64) (string, error) {
 	conn, err := a.dial(ctx, server)
 	if err != nil {
@@ -265,13 +265,13 @@ func (a asker) tell(ctx context.Context, server, name string, bytesMax int64) (s
 	return string(answer), nil
 }
 
-// errEmpty is why there is no answer of a server that has ended the connection in order.
+// errEmpty is returned if a server has closed the connection in order without an answer.
 var errEmpty = errors.New("it is empty")
 
-// compare tells how far each server is behind the leader: by what the leader knows to be
-// stored there, if it tells that, else where both tell their zxid. One of an older epoch is
-// behind by at least all of this one, if there is any: a leader begins its epoch with a zxid
-// that no transaction has.
+// compare computes how far each server is behind the leader. It uses what the leader knows
+// to be stored on the server, if the leader reports that, and otherwise the zxids that both
+// report. A server in an older epoch is behind by at least all transactions of this epoch,
+// if there are any: a leader begins its epoch with a zxid that belongs to no transaction.
 func compare(all []standing) {
 	first := leaderOf(all)
 	if first == nil {
@@ -315,7 +315,7 @@ func statusTable(w io.Writer, all []standing) error {
 	return cli.Table(w, statusHeader, rows)
 }
 
-// shortLatency rounds the average of min/avg/max to a digit behind the point.
+// shortLatency rounds the average of min/avg/max to one decimal.
 func shortLatency(text string) string {
 	parts := strings.Split(text, "/")
 	if len(parts) != 3 {
@@ -328,8 +328,8 @@ func shortLatency(text string) string {
 	return fmt.Sprintf("%s/%.1f/%s", parts[0], average, parts[2])
 }
 
-// shortVersion leaves out the revision that ZooKeeper puts after its number, and the
-// version of ZooKeeper that a server of Conclave's says it is like.
+// shortVersion removes the revision that ZooKeeper appends to its version, and the
+// ZooKeeper version that a Conclave server says it corresponds to.
 func shortVersion(version string) string {
 	number, rest, _ := strings.Cut(version, "-")
 	if strings.HasPrefix(rest, "conclave-") {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// answer is a standing as JSON. A field is left out where the server does not tell it.
+// answer is a standing as JSON. What the server does not report is left out.
 type answer struct {
 	Server      string         `json:"server"`
 	ID          *int64         `json:"id,omitempty"`
@@ -15,7 +15,7 @@ type answer struct {
 	Epoch       *int64         `json:"epoch,omitempty"`
 	Zxid        string         `json:"zxid,omitempty"`
 	Lag         *int64         `json:"lag,omitempty"`
-	LagAtLeast  bool           `json:"lagAtLeast,omitempty"` // lag is the least that it can be
+	LagAtLeast  bool           `json:"lagAtLeast,omitempty"` // lag is a lower bound
 	InSync      *int64         `json:"inSync,omitempty"`
 	Followers   *int64         `json:"followers,omitempty"`
 	DiskFull    bool           `json:"diskFull,omitempty"`
@@ -25,7 +25,7 @@ type answer struct {
 	Outstanding *int64         `json:"outstanding,omitempty"`
 	Received    *int64         `json:"received,omitempty"`
 	Latency     *latency       `json:"latencyMs,omitempty"`
-	Mntr        map[string]any `json:"mntr,omitempty"` // numbers where the value is one
+	Mntr        map[string]any `json:"mntr,omitempty"` // with numbers for numeric values
 }
 
 type latency struct {
@@ -50,7 +50,7 @@ func answers(all []standing) []answer {
 	return typed
 }
 
-// integer is nil for a text that is none.
+// integer returns nil for a text that is not an integer.
 func integer(text string) *int64 {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {

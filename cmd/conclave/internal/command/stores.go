@@ -16,16 +16,14 @@ const (
 	// storesProgram is this command line with the SDKs of all stores.
 	storesProgram = "conclave-stores"
 	storesPath    = "github.com/conclave-project/conclave/cmd/conclave/" + storesProgram
-	// storesVariable carries to conclave-stores the version of the conclave that
-	// becomes it, and how to get the conclave-stores of that version. Nobody else
-	// sees it.
+	// storesVariable tells conclave-stores the version of the conclave that becomes it, and
+	// how to get the conclave-stores of that version. It is not passed on.
 	storesVariable = "CONCLAVE_STORES_FOR"
 )
 
-// becomeStores replaces this process by conclave-stores, with the same command
-// line. It keeps its process id, its descriptors and what it ignores; nothing
-// has been held or begun yet, for the store is opened first. It returns only
-// if it fails.
+// becomeStores replaces this process by conclave-stores, with the same command line. It
+// keeps its process id, its descriptors and the signals that it ignores. Nothing is held or
+// started yet, because the store is opened first. becomeStores returns only if it fails.
 func becomeStores(scheme string) error {
 	path := findStores()
 	if path == "" {
@@ -36,14 +34,14 @@ func becomeStores(scheme string) error {
 	return cli.Failed(fmt.Errorf("%s:// needs %s: start %s: %w", scheme, storesProgram, path, err), getStores())
 }
 
-// checkVersion is the error of a program that conclave has become and that is
-// not conclave-stores, or not of the same version.
+// checkVersion returns an error if conclave has become a program that is not
+// conclave-stores, or not of the same version.
 func checkVersion() error {
 	meant := os.Getenv(storesVariable)
 	if meant == "" {
 		return nil
 	}
-	_ = os.Unsetenv(storesVariable) // what is started from here has no part in it
+	_ = os.Unsetenv(storesVariable) // programs started from here must not get it
 	wanted, get, _ := strings.Cut(meant, " ")
 	self, err := os.Executable()
 	switch {
@@ -57,9 +55,8 @@ func checkVersion() error {
 	return nil
 }
 
-// findStores returns the path of conclave-stores, "" if there is none: beside
-// this program, in PATH, or where go install puts it, which often is not in
-// PATH.
+// findStores returns the path of conclave-stores; "" if there is none. It looks beside this
+// program, in PATH, and where go install puts programs, which often is not in PATH.
 func findStores() string {
 	var places []string
 	if self, err := os.Executable(); err == nil {
@@ -97,8 +94,8 @@ func installDirs() []string {
 	return dirs
 }
 
-// getStores is the line that installs the conclave-stores of this version: from
-// the source tree that this program was built in, if it is still there.
+// getStores returns the command that installs the conclave-stores of this version: from the
+// source tree in which this program was built, if it still exists.
 func getStores() string {
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
 		dir := filepath.Join(filepath.Dir(file), "..", "..", storesProgram)
@@ -113,7 +110,7 @@ func getStores() string {
 	return "go install " + storesPath + "@" + at
 }
 
-// quoted is a path as a shell reads it.
+// quoted quotes a path for a shell.
 func quoted(path string) string {
 	if !strings.ContainsAny(path, " '\"\\$`&;|<>()*?[]#~") {
 		return path

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// tlsFlags name the files with which servers are spoken to over TLS.
+// tlsFlags name the files for TLS connections to servers.
 type tlsFlags struct{ ca, cert, key string }
 
 func (f *tlsFlags) add(c *cobra.Command) {
@@ -24,8 +24,8 @@ func (f *tlsFlags) add(c *cobra.Command) {
 // dialFunc opens connections.
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dial returns how the servers of a store are dialed, nil for one without TLS. Files that
-// change count from the next connection on.
+// dial returns the function that dials the servers of a store; nil for one without TLS.
+// Changed files are used from the next connection on.
 func (f *tlsFlags) dial(store cli.Store) (dialFunc, error) {
 	if !store.TLS {
 		if *f != (tlsFlags{}) {

@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// FuzzWhatServersTell reads any text as each of the answers that a server gives to
-// operators: none of them may end the command, and no session is made up.
+// FuzzWhatServersTell reads arbitrary text as each of the answers that a server gives
+// to operators. No text may end the command, or make it invent a session.
 func FuzzWhatServersTell(f *testing.F) {
 	for _, name := range []string{"dump", "cons", "wchp", "wchs"} {
 		text, err := os.ReadFile("../../../../internal/admin/testdata/" + name + ".txt")

@@ -25,8 +25,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// What Apache ZooKeeper has: the commands of zkCli.sh (its CommandFactory and its own), the
-// verbs of zkServer.sh, and the other scripts of its bin directory.
+// apachesTools lists what Apache ZooKeeper has: the commands of zkCli.sh (those of CommandFactory
+// and its own), the verbs of zkServer.sh, and the other scripts in its bin directory.
 var apachesTools = map[string]string{
 	"zkCli.sh": "addWatch addauth close config connect create delete deleteall delquota exit get getAcl getAllChildrenNumber " +
 		"getEphemerals history listquota ls printwatches quit reconfig redo removewatches set setAcl setquota stat sync version whoami",
@@ -35,7 +35,7 @@ var apachesTools = map[string]string{
 	"zkSnapshotComparer.sh": "", "zkSnapshotRecursiveSummaryToolkit.sh": "",
 }
 
-// toolRow is one row of the table: what ZooKeeper has, and what is there in its place.
+// toolRow is one row of the table: what ZooKeeper has, and what replaces it here.
 type toolRow struct{ tool, here, remark string }
 
 // toolTable reads the table of docs/operations.md.
@@ -84,12 +84,12 @@ func TestEveryToolOfZooKeeperIsInTheTable(t *testing.T) {
 
 var quoted = regexp.MustCompile("`(conclave [^`]*)`")
 
-// lasting is a command that goes on until it is interrupted.
+// lasting matches commands that run until they are interrupted.
 var lasting = regexp.MustCompile(`^conclave (watch|create -e|serve)\b`)
 
-// TestEveryCommandInTheTableRuns, in the order of the table: on an ensemble of three servers
-// and an observer, and on data directories. What goes on is interrupted once it says
-// something.
+// TestEveryCommandInTheTableRuns runs the commands in the order of the table, on an ensemble of
+// three servers and an observer, and on data directories. A command that does not end by itself is
+// interrupted once it prints something.
 func TestEveryCommandInTheTableRuns(t *testing.T) {
 	dir := t.TempDir()
 	e := toolServers(t, inprocess.Options{Servers: 3, Observers: 1})
@@ -129,7 +129,7 @@ func TestEveryCommandInTheTableRuns(t *testing.T) {
 	}
 }
 
-// toolServers runs servers that allow what administrators do.
+// toolServers runs servers that allow everything that administrators do.
 func toolServers(t *testing.T, o inprocess.Options) *inprocess.Ensemble {
 	t.Helper()
 	o.Base = server.Default()
@@ -156,8 +156,8 @@ func toolServers(t *testing.T, o inprocess.Options) *inprocess.Ensemble {
 	return e
 }
 
-// toolFiles makes two data directories with the same tree, and a zoo.cfg, and returns what
-// their names in the table stand for.
+// toolFiles makes two data directories with the same tree, and a zoo.cfg. It returns the
+// replacements for their names in the table.
 func toolFiles(t *testing.T, dir string) *strings.Replacer {
 	t.Helper()
 	e := toolServers(t, inprocess.Options{Servers: 1, Dir: dir, FS: func(int) vfs.FS { return osfs.New() }})
@@ -181,7 +181,8 @@ func toolFiles(t *testing.T, dir string) *strings.Replacer {
 	return strings.NewReplacer("/var/lib/zookeeper", filepath.Join(dir, "1"), "/mnt/other/zookeeper", other)
 }
 
-// runTool runs a line of the shell. What goes on is interrupted when it has said something.
+// runTool runs a line of the shell. A command that does not end by itself is interrupted once it
+// has printed something.
 func runTool(t *testing.T, dir, servers, line string) error {
 	t.Helper()
 	goesOn := lasting.MatchString(line) && !strings.Contains(line, "--check")

@@ -27,7 +27,7 @@ type topping struct {
 	order     string
 }
 
-// Bounds of the time between two looks.
+// Limits of the time between two looks.
 const (
 	topIntervalMin = 500 * time.Millisecond
 	topIntervalMax = time.Minute
@@ -118,7 +118,7 @@ func (v *topping) run(c *cobra.Command, _ []string) error {
 	return err
 }
 
-// onTerminal reports whether a person reads a command's answer and types.
+// onTerminal reports whether a person reads the command's output and types its input.
 func onTerminal(c *cobra.Command) bool {
 	return c.OutOrStdout() == io.Writer(os.Stdout) && term.IsTerminal(os.Stdout.Fd()) && term.IsTerminal(os.Stdin.Fd())
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// lookOf is a look at some servers and one client after so many seconds.
+// lookOf returns a look at some servers and one client after the given number of seconds.
 func lookOf(seconds int, received int64, servers ...standing) *look {
 	l := &look{at: time.UnixMilli(1_700_000_000_000 + 1000*int64(seconds)), servers: servers, clients: connected{}}
 	if received >= 0 {
@@ -77,8 +77,8 @@ func TestTopTellsWhatWasDoneBetweenTwoLooks(t *testing.T) {
 	}
 }
 
-// Each server counts the reads that it answers, and every write; what began again, or was not
-// told before, is nobody's load.
+// Each server counts the reads that it answers, and every write. A counter that began again, or was
+// not reported before, adds no load.
 func TestTopTellsPathsAndLimits(t *testing.T) {
 	mntr := func(pairs ...string) map[string]string {
 		m := map[string]string{}
@@ -134,7 +134,7 @@ func TestTopAsksServersThatHaveLeftNoMore(t *testing.T) {
 	}
 	silent := []standing{{Server: "a:1", Error: "refused"}, {Server: "b:1"}}
 	o.ids["a:1"] = "1"
-	o.remember(silent, false) // nobody tells
+	o.remember(silent, false) // no server reports it
 	if !slices.Equal(o.found, []string{"b:1"}) || silent[0].ID != "1" {
 		t.Errorf("found: %q, %+v", o.found, silent)
 	}
@@ -175,7 +175,7 @@ func leadIn(t *testing.T, servers, name string) {
 	}
 }
 
-// TestTopOfAnEnsemble: all servers are found from one, with what a client does meanwhile, by
+// TestTopOfAnEnsemble finds all servers from one, with what a client does in the meantime, by
 // four-letter words and on the admin port.
 func TestTopOfAnEnsemble(t *testing.T) {
 	e := startServers(t, 3, 0, nil)
@@ -234,10 +234,10 @@ func busyClient(t *testing.T, addr string) {
 		stop()
 		<-ended
 	})
-	<-began // what the first look does not know is no figure in the second
+	<-began // what the first look does not know has no figure in the second
 }
 
-// visitorAt is a client that has made an ephemeral.
+// visitorAt returns a client that has created an ephemeral.
 func visitorAt(t *testing.T, addr, path string) *client.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
@@ -253,7 +253,7 @@ func visitorAt(t *testing.T, addr, path string) *client.Client {
 	return c
 }
 
-// TestTopByTheAdminPort: where srvr alone is allowed.
+// TestTopByTheAdminPort has a server that allows only srvr.
 func TestTopByTheAdminPort(t *testing.T) {
 	e, at := sources(t, "srvr")
 	busyClient(t, e.Addr(1))
@@ -264,7 +264,7 @@ func TestTopByTheAdminPort(t *testing.T) {
 	if s := got.Servers[0]; s.Writes == nil || *s.Writes < 1 || s.WriteTimes == nil || s.Watches == nil || s.Mode != "standalone" {
 		t.Errorf("%+v", s)
 	}
-	// With neither there are requests, and the reason why there is no more.
+	// With neither, there are requests, and the reason why there is nothing else.
 	at[len(at)-1] = "0"
 	got, said, err = asJSON[page](t, newTop(), append(at, "--interval", "500ms", "--elections", "0")...)
 	if err != nil || said != "" || len(got.Problems) != 1 || !strings.Contains(got.Problems[0], "cons is not on its") || got.Servers[0].Requests == nil || got.Servers[0].Writes != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/tally"
 )
 
-// page is what is shown of two looks, as JSON. What no server tells is left out.
+// page is what is shown of two looks, as JSON. What no server reports is left out.
 type page struct {
 	Time          string     `json:"time"`
 	Seconds       float64    `json:"seconds,omitempty"` // between the two looks
@@ -37,7 +37,7 @@ type load struct {
 	Writes     *float64   `json:"writesPerSecond,omitempty"`
 	ReadTimes  *quantiles `json:"readMs,omitempty"`
 	WriteTimes *quantiles `json:"writeMs,omitempty"`
-	SinceStart bool       `json:"sinceStart,omitempty"` // the two before are since its start, not between the looks
+	SinceStart bool       `json:"sinceStart,omitempty"` // the two values above are since the start, and not between the looks
 }
 
 // quantiles are the milliseconds within which half, and 99 %, of the requests were answered.
@@ -59,7 +59,8 @@ type busy struct {
 	Last      string   `json:"lastOp,omitempty"`
 }
 
-// newPage makes a page of the last look and the one before, nil if there was none.
+// newPage creates a page from the last look and the one before, which is nil for the first
+// page.
 func newPage(before, now *look, e *elected) page {
 	p := page{Time: cli.Time(now.at.UnixMilli()), Servers: []load{}, Elections: e.all, MoreElections: e.more, Others: e.others, Clients: []busy{},
 		Problems: slices.Clone(now.problems)}
@@ -94,7 +95,7 @@ func newPage(before, now *look, e *elected) page {
 		one := busy{Session: c.Session, Client: c.Client, Server: c.Server, Since: c.Since, Received: c.Received, Queued: c.queued, AverageMs: c.averageMs, Last: c.last}
 		if before != nil && before.clients != nil && c.Received != nil {
 			was := before.clients[id]
-			from := int64(0) // of a connection that has come since
+			from := int64(0) // for a new connection
 			if was.Server == c.Server && was.Client == c.Client && was.Received != nil {
 				from = *was.Received
 			}
@@ -106,7 +107,7 @@ func newPage(before, now *look, e *elected) page {
 	return p
 }
 
-// perSecond is nil for what was counted from the beginning again.
+// perSecond returns nil if the count was reset.
 func perSecond(n int64, seconds float64) *float64 {
 	if n < 0 || seconds <= 0 {
 		return nil
@@ -115,7 +116,7 @@ func perSecond(n int64, seconds float64) *float64 {
 	return &rate
 }
 
-// measure computes what the server did between the two looks.
+// measure computes what the server has done between two looks.
 func (l *load) measure(before standing, now *standing, seconds float64) {
 	rate := func(before, now string) *float64 {
 		a, b := integer(before), integer(now)
@@ -136,8 +137,8 @@ func (l *load) measure(before standing, now *standing, seconds float64) {
 	l.SinceStart = l.ReadTimes != nil || l.WriteTimes != nil
 }
 
-// between are the quantiles of what came between two distributions of microseconds, nil if
-// nothing did.
+// between returns the quantiles of what was added between two distributions of
+// microseconds; nil if nothing was.
 func between(before, now string) *quantiles {
 	a, bad := tally.ParseDistribution(before)
 	b, err := tally.ParseDistribution(now)
@@ -147,7 +148,7 @@ func between(before, now string) *quantiles {
 	return &quantiles{b.Quantile(0.5) / 1000, b.Quantile(0.99) / 1000}
 }
 
-// sinceStart are the quantiles that Apache's servers tell.
+// sinceStart returns the quantiles that Apache's servers report.
 func sinceStart(mntr map[string]string, name string) *quantiles {
 	p50, bad := strconv.ParseFloat(mntr["zk_p50_"+name], 64)
 	p99, err := strconv.ParseFloat(mntr["zk_p99_"+name], 64)
@@ -157,7 +158,7 @@ func sinceStart(mntr map[string]string, name string) *quantiles {
 	return &quantiles{p50, p99}
 }
 
-// clientOrder is a figure by which clients are sorted, the largest first.
+// clientOrder is a figure by which clients are sorted, largest first.
 type clientOrder struct {
 	name string
 	of   func(b *busy) float64
@@ -178,7 +179,7 @@ func clientOrderNames() string {
 	return strings.Join(names, ", ")
 }
 
-// figure is -1 for what is not told.
+// figure returns -1 for a missing value.
 func figure[T int64 | float64](n *T) float64 {
 	if n == nil {
 		return -1
@@ -186,8 +187,8 @@ func figure[T int64 | float64](n *T) float64 {
 	return float64(*n)
 }
 
-// sort sorts the clients by one of clientOrders, and by the requests that they have sent.
-// There may be thousands, each second, so it moves what it compares, and not all of them.
+// sort sorts the clients by one of clientOrders, and then by the requests that they have
+// sent. There may be thousands of clients each second, so it moves only what it compares.
 func (p *page) sort(order int) {
 	type place struct {
 		of, total float64
@@ -241,7 +242,7 @@ func (p *page) clientRows() [][]string {
 	return rows
 }
 
-// text writes the page for people who do not sit before it.
+// text prints the page for people who do not use the screen.
 func (p *page) text(w io.Writer) error {
 	if err := cli.Table(w, topHeader, p.serverRows()); err != nil {
 		return err
@@ -272,8 +273,8 @@ func (p *page) text(w io.Writer) error {
 	return cli.Table(w, clientHeader, p.clientRows())
 }
 
-// electionRows are those of this project, and those of other libraries below them, whose
-// znodes tell no token and no time.
+// electionRows returns the rows of this project's elections, followed by those of other
+// libraries, whose znodes show no token and no time.
 func (p *page) electionRows() [][]string {
 	rows := electionRows(p.Elections)
 	for _, o := range p.Others {
@@ -282,7 +283,7 @@ func (p *page) electionRows() [][]string {
 	return rows
 }
 
-// summary is a line about all of the ensemble.
+// summary returns a line about the whole ensemble.
 func (p *page) summary() string {
 	serve := 0
 	for _, s := range p.Servers {
@@ -314,7 +315,7 @@ func rateText(n *float64) string {
 	return shortNumber(*n)
 }
 
-// shortNumber has a digit behind the point below 10, two below 1.
+// shortNumber shows one decimal below 10 and two below 1.
 func shortNumber(n float64) string {
 	switch {
 	case n == 0 || n >= 9.95:

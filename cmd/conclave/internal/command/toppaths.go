@@ -13,24 +13,26 @@ type trodden struct {
 	Writes float64 `json:"writesPerSecond"`
 	Bytes  float64 `json:"bytesPerSecond"` // of replies to reads, and of path and data of writes
 
-	written float64 // of them, those of writes
+	written float64 // the part of Bytes that belongs to writes
 }
 
-// limitHit is a limit, and how often a server has held clients to it between two looks, as JSON.
+// limitHit is a limit, and how often a server has applied it to clients between two looks,
+// as JSON.
 type limitHit struct {
 	Server string `json:"server"`
 	Limit  string `json:"limit"` // the name of the figure in mntr
 	Times  int64  `json:"times"`
 }
 
-// limitFigures are the figures of mntr that count what was refused, or made to wait.
+// limitFigures are the figures of mntr that count what was refused or delayed.
 var limitFigures = []string{
 	"connection_rejected", "identity_connections_rejected", "tls_handshake_exceeded", "unsuccessful_handshake", "auth_failed_count",
 	"request_throttle_wait_count", "throttled_ops", "requests_paced", "stale_requests_dropped", "large_requests_rejected", "watches_rejected",
 }
 
-// since is by how much a figure has grown between two looks; 0 where one of them was not told
-// it, for a server tells the busiest namespaces alone, or it was counted from the beginning again.
+// since returns by how much a figure has grown between two looks. It returns 0 if one of
+// the looks lacks the figure, because a server reports only the busiest namespaces, or if
+// the figure was reset.
 func since(before, now map[string]string, name string) int64 {
 	a, b := integer(before[name]), integer(now[name])
 	if a == nil || b == nil {
@@ -39,8 +41,8 @@ func since(before, now map[string]string, name string) int64 {
 	return max(0, *b-*a)
 }
 
-// pathsBetween are the namespaces in which something was done between two looks, the busiest
-// first. Each server counts the reads that it has answered, and all writes.
+// pathsBetween returns the namespaces in which something was done between two looks, the
+// busiest first. Each server counts the reads that it has answered, and all writes.
 func pathsBetween(earlier map[string]standing, now []standing, seconds float64) []trodden {
 	all := map[string]*trodden{}
 	for i := range now {
@@ -82,7 +84,7 @@ func pathsBetween(earlier map[string]standing, now []standing, seconds float64) 
 	return paths
 }
 
-// namespaceOf reads the name out of a figure that counts the requests of a namespace.
+// namespaceOf extracts the namespace from the name of a figure that counts its requests.
 func namespaceOf(field string) (name string, writes, found bool) {
 	field, found = strings.CutPrefix(field, "zk_cnt_")
 	if !found {
@@ -95,7 +97,7 @@ func namespaceOf(field string) (name string, writes, found bool) {
 	return name, false, found
 }
 
-// limitsBetween are the limits that servers have held clients to between two looks.
+// limitsBetween returns the limits that servers have applied to clients between two looks.
 func limitsBetween(earlier map[string]standing, now []standing) []limitHit {
 	hit := []limitHit{}
 	for i := range now {

@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
-// topScreen is the page of `conclave top` on a terminal: a value that messages change. What
-// it has to wait for, it leaves to the commands that Update returns.
+// topScreen is the page of `conclave top` on a terminal: a value that messages change.
+// Whatever takes time is done by the commands that Update returns.
 type topScreen struct {
 	see     func() look
 	elect   func(at *look) elected
@@ -24,14 +24,14 @@ type topScreen struct {
 	before, now *look
 	elections   elected
 	page        page
-	order       int // of clientOrders
+	order       int // index in clientOrders
 	paused      bool
-	seeing      bool // see is under way
-	electing    bool // and elect
-	waits       int  // how many waits for the next look were begun: the last one counts
+	seeing      bool // a look at the servers is in progress
+	electing    bool // a look at the elections is in progress
+	waits       int  // number of waits begun for the next look; only the last one counts
 	width       int
 	height      int
-	focus       int // which list is moved through
+	focus       int // the list that keys move
 	from        [lists]int
 	failed      error
 }
@@ -69,7 +69,7 @@ func (s *topScreen) wait() tea.Cmd {
 	return s.after(s.refresh, func(time.Time) tea.Msg { return waited{number} })
 }
 
-// lookAgain looks at the servers, unless that is under way.
+// lookAgain looks at the servers, unless a look is in progress.
 func (s *topScreen) lookAgain() tea.Cmd {
 	if s.seeing {
 		return nil
@@ -87,13 +87,13 @@ func (s *topScreen) lookAtElections() tea.Cmd {
 	return func() tea.Msg { return sawElections{s.elect(at)} }
 }
 
-// saw takes a look over.
+// saw stores a look.
 func (s *topScreen) saw(l look) {
 	s.before, s.now = s.now, &l
 	s.renew()
 }
 
-// renew makes the page of what was seen.
+// renew computes the page from what was seen.
 func (s *topScreen) renew() {
 	s.page = newPage(s.before, s.now, &s.elections)
 	s.page.sort(s.order)
@@ -113,7 +113,7 @@ func (s *topScreen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	case sawServers:
 		s.seeing = false
 		if s.paused {
-			return s, nil // the page stays as it is
+			return s, nil // leave the page as it is
 		}
 		s.saw(m.look)
 		return s, tea.Batch(s.lookAtElections(), s.wait())
@@ -127,7 +127,7 @@ func (s *topScreen) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// key does what a key is for.
+// key handles a key.
 func (s *topScreen) key(name string) tea.Cmd {
 	switch name {
 	case "q", "ctrl+c":
@@ -161,11 +161,11 @@ func (s *topScreen) key(name string) tea.Cmd {
 	return nil
 }
 
-// every changes the time between two looks.
+// every changes the interval between two looks.
 func (s *topScreen) every(interval time.Duration) tea.Cmd {
 	s.refresh = min(max(interval, topIntervalMin), topIntervalMax)
 	if s.seeing || s.paused {
-		return nil // the next wait is of the new length
+		return nil // the next wait uses the new interval
 	}
 	return s.wait()
 }
@@ -176,7 +176,7 @@ func (s *topScreen) move(rows int) {
 	s.from[s.focus] = min(max(0, s.from[s.focus]+rows), max(0, length-1))
 }
 
-// Styles of the screen. A terminal without colors has none of them.
+// Styles of the screen. A terminal without colors shows none of them.
 var (
 	topTitle = lipgloss.NewStyle().Bold(true).Reverse(true)
 	topHead  = lipgloss.NewStyle().Bold(true)
@@ -195,7 +195,7 @@ func (s *topScreen) View() tea.View {
 	return v
 }
 
-// content is all lines of the screen, as many as it has.
+// content returns the lines of the screen, exactly as many as it has.
 func (s *topScreen) content() string {
 	lines := append([]string{topTitle.Render(s.fill(s.title()))}, s.serverLines()...)
 	for _, problem := range s.page.Problems {
@@ -214,7 +214,7 @@ func (s *topScreen) content() string {
 	}
 	space := max(0, s.height-len(lines)-3*lists) // above each list an empty line, a title and a header; the keys take what is left of one
 	for i, l := range all {
-		// A list has its share, and what those behind it do not need.
+		// A list gets its share, and what later lists do not need.
 		needed := 0
 		for _, later := range all[i+1:] {
 			needed += min(len(later.table)-1, space/(lists-i))
@@ -240,21 +240,21 @@ func (s *topScreen) title() string {
 	return text
 }
 
-// fit cuts a line to the width of the screen.
+// fit truncates a line to the width of the screen.
 func (s *topScreen) fit(line string) string {
 	return lipgloss.NewStyle().MaxWidth(s.width).Render(line)
 }
 
-// fill is fit, with spaces to the end.
+// fill is fit, padded with spaces.
 func (s *topScreen) fill(line string) string {
 	line = s.fit(line)
 	return line + strings.Repeat(" ", max(0, s.width-lipgloss.Width(line)))
 }
 
-// tableLines are the lines of a table, the header first.
+// tableLines returns the lines of a table, the header first.
 func tableLines(header []string, rows [][]string) []string {
 	var b bytes.Buffer
-	_ = cli.Table(&b, header, rows) // a buffer takes all
+	_ = cli.Table(&b, header, rows) // writing to a buffer cannot fail
 	return slices.Collect(strings.SplitSeq(strings.TrimSuffix(b.String(), "\n"), "\n"))
 }
 

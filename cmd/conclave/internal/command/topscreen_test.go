@@ -11,7 +11,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// sceneOf is a screen that has seen three servers, five elections and twenty clients.
+// sceneOf returns a screen that has seen three servers, five elections and twenty clients.
 func sceneOf(t *testing.T) *topScreen {
 	t.Helper()
 	looks := 0
@@ -38,7 +38,7 @@ func sceneOf(t *testing.T) *topScreen {
 	return s
 }
 
-// manyLook is the look at three servers after n seconds.
+// manyLook returns the look at three servers after n seconds.
 func manyLook(n int) *look {
 	l := lookOf(n, -1, standing{Server: "a:1", ID: "1", Mode: "leader", Received: fmt.Sprint(100 * n), Mntr: map[string]string{
 		"zk_cnt_orders_write_per_namespace": fmt.Sprint(30 * n), "zk_cnt_stock_write_per_namespace": fmt.Sprint(10 * n), "zk_watches_rejected": fmt.Sprint(n)}},
@@ -53,8 +53,7 @@ func manyLook(n int) *look {
 // waiting is the message of a wait that does not end.
 type waiting struct{}
 
-// playAll runs the commands of a screen, as its program does, and returns how many of them
-// wait.
+// playAll runs the commands of a screen as its program does, and returns how many of them wait.
 func (s *topScreen) playAll(t *testing.T, c tea.Cmd) (waits int) {
 	t.Helper()
 	if c == nil {
@@ -74,7 +73,7 @@ func (s *topScreen) playAll(t *testing.T, c tea.Cmd) (waits int) {
 	return waits
 }
 
-// lines are those of the screen, without styles.
+// lines returns the lines of the screen, without styles.
 func (s *topScreen) lines() []string { return strings.Split(ansi.Strip(s.View().Content), "\n") }
 
 func (s *topScreen) press(t *testing.T, key string) tea.Cmd {
@@ -206,7 +205,7 @@ func TestTopScreenKeys(t *testing.T) {
 	}
 }
 
-// A terminal may have any size, while the page is shown, too.
+// A terminal may have any size, also while the page is shown.
 func TestTopScreenFitsIntoEveryTerminal(t *testing.T) {
 	s := sceneOf(t)
 	s.playAll(t, s.lookAtElections())

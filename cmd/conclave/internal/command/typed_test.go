@@ -10,16 +10,17 @@ import (
 	"testing"
 )
 
-// Commands that pages show: lines of blocks, and what stands in the text as code, where values
-// may be left out, or be a capital letter.
+// These match the commands that pages show: lines of blocks, and code in the text, where a value
+// may be missing or may be a capital letter.
 var (
 	typedLine = regexp.MustCompile(`^(?:\$ )?(?:sudo )?(?:go run \./cmd/conclave|conclave) (.*)$`)
 	typedText = regexp.MustCompile("`conclave ([a-z][^`]*)`")
 	noValue   = regexp.MustCompile(`^(flag needs an argument|invalid argument "[A-Z]+")`)
 )
 
-// TestPagesShowCommandsThatThereAre: each command that a page shows, with flags that it has. What a page
-// says of its effect, TestPagesShowWhatHappens looks at, where it runs it.
+// TestPagesShowCommandsThatThereAre checks that each command that a page shows exists, and has the
+// flags shown. TestPagesShowWhatHappens checks the effect that a page describes, where it runs the
+// command.
 func TestPagesShowCommandsThatThereAre(t *testing.T) {
 	var pages []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
@@ -50,7 +51,8 @@ func TestPagesShowCommandsThatThereAre(t *testing.T) {
 	}
 }
 
-// typedOn are the commands of a page, without "conclave", and whether they stand in the text.
+// typedOn returns the commands on a page, without "conclave", and whether each of them is only in
+// the text.
 func typedOn(page string) map[string]bool {
 	all := map[string]bool{}
 	inside := false
@@ -93,7 +95,7 @@ func typed(line string) error {
 	return nil
 }
 
-// split splits a line as a shell does, up to what is not of this command.
+// split splits a line as a shell does, up to where this command ends.
 func split(line string) (args []string) {
 	var arg strings.Builder
 	quote, any := rune(0), false

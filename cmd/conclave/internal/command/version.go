@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version of this program. Which ZooKeeper it speaks like is told by srvr.
+// version is that of this program. srvr shows which ZooKeeper version it corresponds to.
 const version = "0.1.0"
 
 // buildInfo is what the Go tool knows about this binary.
@@ -42,7 +42,7 @@ func readBuild() buildInfo {
 	return b
 }
 
-// built is the date that srvr shows: that of the commit, where it is known.
+// built returns the date that srvr shows: that of the commit, if known.
 func built() string {
 	at, err := time.Parse(time.RFC3339, readBuild().Built)
 	if err != nil {

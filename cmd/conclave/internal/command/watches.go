@@ -23,7 +23,7 @@ type armed struct {
 	Server  string `json:"server"`
 }
 
-// watchSum is how many watches one server keeps, as JSON.
+// watchSum has the numbers of watches of one server, as JSON.
 type watchSum struct {
 	Server      string `json:"server"`
 	Connections int64  `json:"connections"`
@@ -107,8 +107,8 @@ func (v *watchList) run(c *cobra.Command, args []string) error {
 	return err
 }
 
-// watches asks all servers for the watches below a prefix of some sessions, and returns how
-// many their lists have no space for, of any session and path.
+// watches asks all servers for the watches below a prefix of some sessions. It also returns
+// how many watches, of any session and path, did not fit into the servers' lists.
 func (i *inspector) watches(ctx context.Context, prefix string, wanted func(zk.SessionID) bool) (all []armed, left int, err error) {
 	parts, without := make([][]armed, len(i.servers)), make([]int, len(i.servers))
 	problems := i.each(ctx, func(at int, server string) question {
@@ -134,8 +134,9 @@ func (i *inspector) watches(ctx context.Context, prefix string, wanted func(zk.S
 	return all, left, nil
 }
 
-// watchesOf reads paths, each with lines of its sessions below it, and how many watches are
-// left out. A line that says that is the last one: a path, which may be any text, has lines below it.
+// watchesOf parses paths, each followed by lines with its sessions, and how many watches
+// were left out. Only the last line can say that: a path may be any text, but it has lines
+// after it.
 func watchesOf(answer string, put func(path string, id zk.SessionID)) (left int) {
 	path := ""
 	for line := range strings.Lines(answer) {
@@ -157,7 +158,7 @@ func watchesOf(answer string, put func(path string, id zk.SessionID)) (left int)
 	return left
 }
 
-// watchFields reads the same of an admin server.
+// watchFields parses the same in the answer of an admin server.
 func watchFields(fields map[string]json.RawMessage, put func(path string, id zk.SessionID)) (left int, err error) {
 	var byPath map[string][]json.RawMessage
 	if err := field(fields, "path_to_session_ids", &byPath); err != nil {
@@ -180,7 +181,7 @@ func watchFields(fields map[string]json.RawMessage, put func(path string, id zk.
 	return left, nil
 }
 
-// text reads "1 connections watching 2 paths\nTotal watches:2".
+// text parses "1 connections watching 2 paths\nTotal watches:2".
 func (s *watchSum) text(answer string) {
 	_, _ = fmt.Sscanf(answer, "%d connections watching %d paths\nTotal watches:%d", &s.Connections, &s.Paths, &s.Watches)
 }

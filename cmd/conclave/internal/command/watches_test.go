@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A list that has not all watches is not taken for one that has.
+// A list from which watches are missing must not be taken for a complete one.
 func TestWatchesThatAServerLeavesOutAreCounted(t *testing.T) {
 	seen := map[string]zk.SessionID{}
 	put := func(path string, id zk.SessionID) { seen[path] = id }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// contender is who holds a lock or waits for it, as JSON.
+// contender holds a lock or waits for it, as JSON.
 type contender struct {
 	Path    string `json:"path"`
 	Holds   bool   `json:"holds"`
@@ -75,7 +75,7 @@ func (v *whoLocks) run(c *cobra.Command, args []string) error {
 	})
 }
 
-// locate finds where the clients are.
+// locate finds out where the clients are.
 func (v *whoLocks) locate(c *cobra.Command, s *session, all []contender) error {
 	store, options, err := v.options()
 	if err != nil {
@@ -96,7 +96,7 @@ func (v *whoLocks) locate(c *cobra.Command, s *session, all []contender) error {
 	return nil
 }
 
-// contenders are those of one directory, in their order.
+// contenders returns the contenders of one directory, in order.
 func contenders(ctx context.Context, s *session, dir string) ([]contender, error) {
 	asking, cancel := s.within(ctx)
 	defer cancel()
@@ -137,8 +137,8 @@ func contenders(ctx context.Context, s *session, dir string) ([]contender, error
 	return all, nil
 }
 
-// sequenceOf returns the number at the end of a name, and false if there is none. One that
-// is below zero may have an eleventh character.
+// sequenceOf returns the number at the end of a name; false if there is none. A number
+// below zero may have an eleventh character.
 func sequenceOf(name string) (int32, bool) {
 	at := len(name) - zk.SequenceDigits
 	if at > 1 && name[at-1] == '-' && (name[at-2] == '-' || name[at-2] == '_') {

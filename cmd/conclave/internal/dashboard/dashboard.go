@@ -1,14 +1,14 @@
 // Package dashboard shows an ensemble in a browser: its servers, elections, tree, sessions and
-// log, live, and the same as JSON below /api/v1 for programs. What there is to show comes from a
-// Source; this package has the page, the routes, and what holds for all who ask:
+// log, live, and the same as JSON below /api/v1 for programs. The data comes from a Source; this
+// package has the page and the routes, and enforces these rules for all requests:
 //
-//	dashboard-D1  No page of another site gets an answer, or changes anything (httpport.Foreign).
+//	dashboard-D1  No page of another site gets an answer or changes anything (httpport.Foreign).
 //	dashboard-D2  Nothing is changed unless Options.Changes is set, and then only by a request
 //	              with a body of JSON, which no form of another page can send.
-//	dashboard-D3  However many look, the servers are asked once for all of them, and not at all
-//	              when nobody looks.
-//	dashboard-D4  A request takes bounded time and memory. A browser that does not read loses
-//	              events, and is told how many.
+//	dashboard-D3  However many browsers follow, the servers are asked once for all of them,
+//	              and not at all if nobody follows.
+//	dashboard-D4  A request takes bounded time and memory. A browser that does not read
+//	              loses events and is told how many.
 package dashboard
 
 import (
@@ -34,44 +34,44 @@ import (
 //go:embed site
 var pages embed.FS
 
-// Source is where all that is shown comes from. Its methods may be called at the same time;
-// they answer with a value that package json can write, or with an error that cli.Describe
-// describes.
+// Source provides all data. Its methods may be called concurrently. They return a value
+// that package json can encode, or an error that cli.Describe understands.
 type Source interface {
-	// Look looks at all servers and their clients, and says what they did since the look before.
+	// Look returns the state of all servers and their clients, and what they did since the previous
+	// look.
 	Look(ctx context.Context) (any, error)
-	// Votes tells the newest elections of the servers, and the votes that made them.
+	// Votes returns the latest elections of the servers, with their votes.
 	Votes(ctx context.Context) (any, error)
-	// Elections looks at all elections of the tree.
+	// Elections returns all elections in the tree.
 	Elections(ctx context.Context) (any, error)
-	// History tells who led an election.
+	// History returns the past leaders of an election.
 	History(ctx context.Context, election string) (any, error)
-	// Children lists at most limit children of a znode, after those that a cursor stands for.
+	// Children lists at most limit children of a znode, after a cursor.
 	Children(ctx context.Context, path, cursor string, limit int) (any, error)
-	// Znode tells all about a znode.
+	// Znode returns everything about a znode.
 	Znode(ctx context.Context, path string) (any, error)
 	// Sessions lists the sessions of the ensemble.
 	Sessions(ctx context.Context) (any, error)
-	// Watches lists who watches a znode, or one below it.
+	// Watches lists the watchers of a znode and of the znodes below it.
 	Watches(ctx context.Context, path string) (any, error)
-	// Log finds transactions in the log that is kept.
+	// Log finds transactions in the retained log.
 	Log(ctx context.Context, q LogQuery) (any, error)
-	// Follow tells of the transactions that are committed from now on, several times a second,
+	// Follow reports the transactions that are committed from now on, several times a second,
 	// until ctx ends.
 	Follow(ctx context.Context, tell func(any)) error
 
-	// Ask asks the leader of an election to resign, or to hand over to a candidate.
+	// Ask asks the leader of an election to resign, or to transfer the leadership to a candidate.
 	Ask(ctx context.Context, election, to string) (any, error)
 	// Write creates, changes or deletes a znode.
 	Write(ctx context.Context, w Write) (any, error)
 }
 
-// LogQuery says which transactions are wanted. What is zero does not matter.
+// LogQuery selects transactions. Zero fields select everything.
 type LogQuery struct {
-	Path    string // that of a znode that they touch, or of one above it
+	Path    string // of a znode that they change, or of an ancestor
 	Session string
 	Op      string
-	Limit   int // the newest so many
+	Limit   int // at most this many, the newest
 }
 
 // Write is a change of one znode.
@@ -79,15 +79,15 @@ type Write struct {
 	Do      string  `json:"do"` // create, set or delete
 	Path    string  `json:"path"`
 	Data    *string `json:"data"`       // as text,
-	Base64  string  `json:"dataBase64"` // or else so; neither is null
-	Version *int32  `json:"version"`    // of set and delete, any if it is left out
+	Base64  string  `json:"dataBase64"` // or in Base64; neither means null
+	Version *int32  `json:"version"`    // of set and delete; any version if it is missing
 	Mode    string  `json:"mode"`       // of create: "", "sequential" or "container"
 }
 
-// Options say what a dashboard may do, and what it can show.
+// Options define what a dashboard may do and what it can show.
 type Options struct {
 	Changes bool   // resign, transfer, create, set and delete
-	Log     bool   // Source.Log and Source.Follow have something to tell
+	Log     bool   // Source.Log and Source.Follow have data
 	Version string // of the program
 	Logger  *slog.Logger
 
@@ -98,7 +98,7 @@ type Options struct {
 // Bounds of requests.
 const (
 	answerTime   = 20 * time.Second
-	askingMax    = 32 // requests at a time that wait for the source
+	askingMax    = 32 // requests that may wait for the source at the same time
 	conns        = 256
 	bodyBytesMax = 4 << 20
 	endTime      = 5 * time.Second
@@ -106,7 +106,7 @@ const (
 	limitMax     = 1000
 )
 
-// A Dashboard is the page and its API. Close ends what it does.
+// A Dashboard is the page and its API. Close ends it.
 type Dashboard struct {
 	source  Source
 	options Options
@@ -117,7 +117,7 @@ type Dashboard struct {
 	ended   chan struct{}      // nil before Serve
 }
 
-// New returns one that is not served yet.
+// New returns a Dashboard that is not served yet.
 func New(source Source, options Options) *Dashboard {
 	d := &Dashboard{source: source, options: options, asking: make(chan struct{}, askingMax)}
 	d.streams = map[string]*stream{
@@ -136,7 +136,7 @@ func New(source Source, options Options) *Dashboard {
 	return d
 }
 
-// CheckAddress refuses an address that is not of the loopback: all who reach a dashboard have
+// CheckAddress refuses an address that is not loopback: everybody who reaches a dashboard has
 // the rights of this process.
 func CheckAddress(address string) error {
 	host, _, err := net.SplitHostPort(address)
@@ -154,7 +154,7 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// Listen opens the port of a dashboard, on an address that CheckAddress does not refuse.
+// Listen opens the port of a dashboard, on an address that CheckAddress accepts.
 func Listen(address string) (net.Listener, error) {
 	if err := CheckAddress(address); err != nil {
 		return nil, err
@@ -177,7 +177,7 @@ func (d *Dashboard) Serve(l net.Listener) {
 	}()
 }
 
-// Close ends all requests, and waits until nothing of the source is used any more.
+// Close ends all requests and waits until the source is no longer in use.
 func (d *Dashboard) Close() {
 	d.end()
 	ending, cancel := context.WithTimeout(context.Background(), endTime)
@@ -192,7 +192,7 @@ func (d *Dashboard) Close() {
 	}
 }
 
-// policy lets the page load nothing from elsewhere, and run nothing but its own scripts.
+// policy forbids the page to load anything from elsewhere, and to run scripts other than its own.
 const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -200,7 +200,7 @@ const policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style
 func (d *Dashboard) Handler() http.Handler {
 	site, err := fs.Sub(pages, "site")
 	if err != nil {
-		panic(err) // it is part of the program
+		panic(err) // cannot happen: the files are embedded
 	}
 	root := http.NewServeMux()
 	if d.options.Lab != nil {
@@ -217,7 +217,7 @@ func (d *Dashboard) Handler() http.Handler {
 	return bounded(root)
 }
 
-// bounded lets changes alone have a body, and no body take long (dashboard-D4).
+// bounded allows a body only for changes, and limits how long it may take (dashboard-D4).
 func bounded(handler http.Handler) http.Handler {
 	bodiless := httpport.Bodiless(handler)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -230,7 +230,7 @@ func bounded(handler http.Handler) http.Handler {
 	})
 }
 
-// own refuses what another site's page asks: dashboard-D1.
+// own refuses requests of other sites' pages (dashboard-D1).
 func own(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
@@ -302,7 +302,7 @@ func (d *Dashboard) api() http.Handler {
 	return api
 }
 
-// About says what a dashboard can do.
+// About describes what a dashboard can do.
 type About struct {
 	Version string `json:"version"`
 	Changes bool   `json:"changes"`
@@ -317,8 +317,8 @@ func or(err error, f func() (any, error)) (any, error) {
 	return f()
 }
 
-// read reads the body of a change. A field that is not known is an error: it would be
-// without effect.
+// read reads the body of a change. An unknown field is an error, because it would
+// have no effect.
 func read(body []byte, into any) error {
 	if err := strictly(body, into); err != nil {
 		return cli.Usage("/api/v1/openapi.json has the form", "body: %w", err)
@@ -333,7 +333,7 @@ func pathOf(r *http.Request) string {
 	return "/"
 }
 
-// absolute refuses a path that none begins with: it would find nothing.
+// absolute refuses a path that does not begin with a slash: it would find nothing.
 func absolute(r *http.Request) error {
 	if path := pathOf(r); path[0] != '/' {
 		return cli.Usage("paths begin with /", "path %q", path)
@@ -353,7 +353,7 @@ func limited(r *http.Request) (int, error) {
 	return n, nil
 }
 
-// answer asks the source, for a bounded time, and writes what it says.
+// answer asks the source, for a bounded time, and writes the result.
 func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, f func(ctx context.Context, r *http.Request) (any, error)) {
 	select {
 	case d.asking <- struct{}{}:
@@ -376,10 +376,10 @@ func (d *Dashboard) answer(w http.ResponseWriter, r *http.Request, f func(ctx co
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime))
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(text, '\n')) // the browser may have gone
+	_, _ = w.Write(append(text, '\n')) // the browser may be gone
 }
 
-// change is answer for what changes something: dashboard-D2.
+// change is answer for requests that change something (dashboard-D2).
 func (d *Dashboard) change(w http.ResponseWriter, r *http.Request, f func(ctx context.Context, body []byte) (any, error)) {
 	if !d.options.Changes {
 		refuse(w, http.StatusForbidden, "nothing can be changed here", "start the dashboard with --changes")
@@ -416,7 +416,7 @@ func fail(w http.ResponseWriter, err error) {
 	refuse(w, status, text, hint)
 }
 
-// Problem is the answer to a request that has failed.
+// Problem is the answer to a failed request.
 type Problem struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"` // what to do about it

@@ -27,7 +27,7 @@ type fake struct {
 	follows atomic.Int64
 	ends    atomic.Int64
 	writes  atomic.Int64
-	burst   int // transactions that Follow tells at once
+	burst   int // transactions that Follow reports at once
 }
 
 func (f *fake) Look(context.Context) (any, error) { return f.looks.Add(1), nil }
@@ -136,8 +136,8 @@ func TestAnswersHaveTheStatusOfWhatHappened(t *testing.T) {
 	}
 }
 
-// TestOtherSitesGetNothing: neither by a request of their own nor by a name of their own for the loopback
-// (dashboard-D1).
+// TestOtherSitesGetNothing: neither with a cross-site request nor with their own host name for the
+// loopback address (dashboard-D1).
 func TestOtherSitesGetNothing(t *testing.T) {
 	f := &fake{}
 	at := serve(t, f, Options{Changes: true})
@@ -154,8 +154,8 @@ func TestOtherSitesGetNothing(t *testing.T) {
 	}
 }
 
-// TestBodiesThatNeverComeHoldNobodyUp: a form in the body of a GET was read, without a limit of time
-// or memory, in the place of a request (dashboard-D4).
+// TestBodiesThatNeverComeHoldNobodyUp: the server used to read a form in the body of a GET without
+// limits of time and memory, while it counted as one of the requests (dashboard-D4).
 func TestBodiesThatNeverComeHoldNobodyUp(t *testing.T) {
 	at := serve(t, &fake{}, Options{})
 	for range askingMax + 1 {
@@ -170,7 +170,7 @@ func TestBodiesThatNeverComeHoldNobodyUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = socket.SetReadDeadline(time.Now().Add(time.Minute))
-		answer, err := io.ReadAll(socket) // it is answered, and its connection closed
+		answer, err := io.ReadAll(socket) // the request is answered, and its connection closed
 		if !strings.HasPrefix(string(answer), "HTTP/1.1 200 ") {
 			t.Fatalf("%q, %v", answer, err)
 		}
@@ -180,7 +180,7 @@ func TestBodiesThatNeverComeHoldNobodyUp(t *testing.T) {
 	}
 }
 
-// TestChangesNeedAnOptionAndJSON is dashboard-D2.
+// TestChangesNeedAnOptionAndJSON checks dashboard-D2.
 func TestChangesNeedAnOptionAndJSON(t *testing.T) {
 	const change = `{"do":"set","path":"/a","data":"x"}`
 	f := &fake{}
@@ -197,7 +197,7 @@ func TestChangesNeedAnOptionAndJSON(t *testing.T) {
 		{"POST", "application/x-www-form-urlencoded", change, 415},
 		{"POST", "", change, 415},
 		{"PUT", "application/json", change, 404},
-		{"GET", "application/json", change, 403}, // that is a read, which the fake refuses
+		{"GET", "application/json", change, 403}, // this is a read, which the fake refuses
 		{"POST", "application/json", `{"do":"set","paht":"/a"}`, 400},
 		{"POST", "application/json", change + change, 400},
 		{"POST", "application/json", `{"data":"` + strings.Repeat("x", bodyBytesMax) + `"}`, 413},
@@ -245,7 +245,8 @@ func events(t *testing.T, url string) (next func() (name, data string), end func
 	}, end
 }
 
-// TestServersAreAskedOnceForAll: however many follow, and not when nobody does (dashboard-D3).
+// TestServersAreAskedOnceForAll: however many browsers follow, and not at all if nobody does
+// (dashboard-D3).
 func TestServersAreAskedOnceForAll(t *testing.T) {
 	f := &fake{}
 	at := serve(t, f, Options{Log: true})
@@ -288,7 +289,7 @@ func TestLooksAndFailuresAreEvents(t *testing.T) {
 	if seen["look"] != "1" {
 		t.Errorf("the first look is %q", seen["look"])
 	}
-	// One who comes later has the last look at once.
+	// A later follower gets the last look at once.
 	later, _ := events(t, at+"/api/v1/events?of=look")
 	later()
 	if name, data := later(); name != "look" || data == "" {
@@ -296,12 +297,12 @@ func TestLooksAndFailuresAreEvents(t *testing.T) {
 	}
 }
 
-// TestSlowBrowserLosesEventsAndIsTold is dashboard-D4: those that do not fit are counted.
+// TestSlowBrowserLosesEventsAndIsTold is dashboard-D4: events that do not fit are counted.
 func TestSlowBrowserLosesEventsAndIsTold(t *testing.T) {
 	const burst = 10 * eventsWaiting
 	s := &stream{produce: (&fake{burst: burst}).Follow}
 	defer s.close()
-	// It has begun, and has told all, before one reads.
+	// The stream has begun and has sent all events before the browser reads.
 	follower := s.follow()
 	awaittest.Until(t, "all is told", func() bool {
 		s.mu.Lock()

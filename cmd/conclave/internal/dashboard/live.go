@@ -16,38 +16,38 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Times between two looks, and of the stream of a browser.
+// Times between two looks, and for the stream to a browser.
 const (
 	lookTime      = time.Second
 	electionsTime = 2 * time.Second
-	pauseTime     = 2 * time.Second  // after a stream has failed
-	eventTime     = 10 * time.Second // a browser takes an event within
-	aliveTime     = 15 * time.Second // without an event: something is sent, so that one that has gone is noticed
+	pauseTime     = 2 * time.Second  // after a stream failed
+	eventTime     = 10 * time.Second // within which a browser must take an event
+	aliveTime     = 15 * time.Second // without an event; then something is sent, to notice browsers that are gone
 )
 
-// eventsWaiting is how many events of a stream wait for one browser.
+// eventsWaiting is how many events of a stream may wait for one browser.
 const eventsWaiting = 256
 
-// stream is one kind of events, made once for all who follow it, while somebody does
-// (dashboard-D3).
+// stream is one kind of events, produced once for all followers, and only while
+// there are some (dashboard-D3).
 type stream struct {
 	produce func(ctx context.Context, publish func(any)) error
 
 	mu        sync.Mutex
 	followers map[*follower]struct{}
-	last      []byte // the last event, for those who come
+	last      []byte // the last event, for new followers
 	stop      context.CancelFunc
 	running   sync.WaitGroup
 	closed    bool
 }
 
-// follower is one browser, and a stream that it follows.
+// follower is one browser that follows one stream.
 type follower struct {
 	events chan []byte
 	lost   int // guarded by the stream's mu
 }
 
-// every makes a stream of looks.
+// every makes a stream of periodic looks.
 func every(pause time.Duration, look func(context.Context) (any, error)) func(context.Context, func(any)) error {
 	return func(ctx context.Context, publish func(any)) error {
 		ticker := time.NewTicker(pause)
@@ -91,7 +91,7 @@ func (s *stream) follow() *follower {
 	return f
 }
 
-// unfollow ends it; the last one ends the stream.
+// unfollow removes a follower; the last one stops the stream.
 func (s *stream) unfollow(f *follower) {
 	s.mu.Lock()
 	delete(s.followers, f)
@@ -130,7 +130,7 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// publish hands an event to all who follow, those of a run that was ended excepted.
+// publish hands an event to all followers. Events of a stopped run are dropped.
 func (s *stream) publish(ctx context.Context, value any) {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -202,7 +202,7 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	if !send("begin", []byte("{}")) {
 		return
 	}
-	// One goroutine for each stream brings its events here, in their order.
+	// One goroutine for each stream delivers its events here, in order.
 	type event struct {
 		name string
 		text []byte
@@ -254,7 +254,7 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// strictly decodes one value of JSON, and nothing else.
+// strictly decodes exactly one JSON value.
 func strictly(body []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.DisallowUnknownFields()
@@ -267,10 +267,10 @@ func strictly(body []byte, into any) error {
 	return nil
 }
 
-// isRefused reports whether a server has refused a request for want of a right.
+// isRefused reports whether a server refused a request because of missing permissions.
 func isRefused(err error) bool { return errors.Is(err, zk.ErrNoAuth) }
 
-// isConflict reports whether a change does not fit what is there.
+// isConflict reports whether a change conflicts with the current state.
 func isConflict(err error) bool {
 	return errors.Is(err, zk.ErrBadVersion) || errors.Is(err, zk.ErrNodeExists) || errors.Is(err, zk.ErrNotEmpty)
 }

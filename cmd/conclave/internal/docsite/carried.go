@@ -2,5 +2,5 @@
 
 package docsite
 
-// carried is empty: the pages are made when they are wanted.
+// carried is empty: the pages are made on demand.
 var carried []byte

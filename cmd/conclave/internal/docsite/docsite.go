@@ -1,7 +1,8 @@
-// Package docsite is the documentation as a site, with the laboratory in it.
+// Package docsite serves the documentation as a site that includes the laboratory.
 //
-// Its pages come from one of two places. A released conclave carries them. One that was built from
-// a clone has the go command run tools/site there, which makes them of the Markdown.
+// Its pages come from one of two places. A release of conclave contains them. A program
+// that was built from a clone has the go command run tools/site there, which makes the
+// pages from the Markdown.
 package docsite
 
 import (
@@ -23,8 +24,8 @@ import (
 // ErrNoSources says that this program cannot have the pages made.
 var ErrNoSources = errors.New("this conclave was built without the documentation, and its sources are not here")
 
-// Load returns the site: what the program carries, or else it is made, below the cache directory
-// of the user.
+// Load returns the site: the one in the program, or else a new one, made below the user's
+// cache directory.
 func Load(ctx context.Context) (fs.FS, error) {
 	if carried != nil {
 		return zip.NewReader(bytes.NewReader(carried), int64(len(carried)))
@@ -50,12 +51,13 @@ func Load(ctx context.Context) (fs.FS, error) {
 	return os.DirFS(dir), nil
 }
 
-// policy lets a page load nothing from elsewhere, and show the laboratory.
+// policy forbids a page to load anything from elsewhere, and lets it show the laboratory.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; frame-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Handler serves a site, and the laboratory below each of its versions. The laboratory is asked for
-// once somebody opens it, which may take as long as a build. It is safe for concurrent use.
+// Handler serves a site, and the laboratory below each of its versions. It calls laboratory
+// when the first visitor opens it, which may take as long as a build. It is safe for
+// concurrent use.
 func Handler(site fs.FS, laboratory func() (http.Handler, error)) http.Handler {
 	files, lab := http.FileServerFS(site), sync.OnceValues(laboratory)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,18 +9,20 @@ import (
 	"strings"
 )
 
-// Foreign says why a request is not of an operator's own browser or tool, "" if it may be one:
-// no page of another site may ask, and on the loopback none by a name of its own for this address
-// (httpport-H4). Elsewhere a server does not know its names. The request has come to an http.Server of a net.Listener.
+// Foreign returns why a request is not from an operator's own browser or tool, "" if it may
+// be (httpport-H4). Requests from pages of other sites are refused, and on the loopback
+// also requests that use a name of another site that resolves to this address. Elsewhere a
+// server does not know by which names it is reached. The request must come from an
+// http.Server on a net.Listener.
 func Foreign(r *http.Request) string {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if site != "" && site != "none" && site != "same-origin" {
 		return "the request comes from a page of another site"
 	}
 	if !loopback(r) {
-		return fromElsewhere(r) // it may have any name in the network
+		return fromElsewhere(r) // in a network the server may have any name
 	}
-	if site == "" { // else the browser has compared: a proxy in front may have a name of its own
+	if site == "" { // otherwise the browser has compared the sites; behind a proxy, the host may differ
 		if why := fromElsewhere(r); why != "" {
 			return why
 		}
@@ -30,14 +32,14 @@ func Foreign(r *http.Request) string {
 		host = name
 	}
 	if at, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && !at.Unmap().IsUnspecified() || host == "localhost" {
-		return "" // 0.0.0.0 leads here, too, but browsers do not count it among the addresses to protect
+		return "" // 0.0.0.0 also leads here, but browsers do not treat it as an address to protect
 	}
 	return fmt.Sprintf("on the loopback, call this server localhost or by its address, not %q", host)
 }
 
-// fromElsewhere is for browsers that do not say where a page is from, as old ones, or all to an
-// address that is not of the loopback, without TLS: an image or a form of another site has one
-// of these headers.
+// fromElsewhere handles browsers that do not send the site of a page: old ones, and all
+// browsers when the address is not the loopback and there is no TLS. A request for an image
+// or by a form of another site has one of these headers.
 func fromElsewhere(r *http.Request) string {
 	for _, name := range []string{"Origin", "Referer"} {
 		if from := r.Header.Get(name); from != "" {

@@ -1,17 +1,17 @@
-// Package httpport is a port of the server for operators and their machines, over HTTP: the
-// one that Prometheus scrapes, and the one of the admin server.
+// Package httpport is a port of the server for operators and their tools, over HTTP: the
+// port that Prometheus scrapes, and the admin server's.
 //
-// In go a handler and how long a connection may be idle. What always holds,
-// also for strangers that reach the port:
+// Its user provides a handler and the time after which an idle connection is closed. What
+// always holds, even for strangers that reach the port:
 //
 //	httpport-H1  It has a bounded number of connections. One more takes the place of
 //	             another, or is closed (package lobby).
 //	httpport-H2  Each request is read and answered within a bounded time. No request has a
-//	             body: a connection whose request has one is closed behind the answer.
-//	httpport-H3  A handshake of TLS is a connection of these from its first byte, and its
-//	             time is part of that of its first request. No handler sees a request
-//	             before it has ended well.
-//	httpport-H4  Foreign tells a request of another site's page.
+//	             body: after the answer to a request with a body, its connection is closed.
+//	httpport-H3  A TLS handshake counts as a connection from its first byte, and its time
+//	             counts towards the time of its first request. No handler sees a request
+//	             before the handshake has succeeded.
+//	httpport-H4  Foreign recognizes a request of another site's page.
 package httpport
 
 import (
@@ -29,14 +29,14 @@ import (
 	"github.com/conclave-project/conclave/internal/lobby"
 )
 
-// Port is an open port. A nil Port is none: its methods do nothing.
+// Port is an open port. Methods of a nil Port do nothing.
 type Port struct {
 	what     string
 	listener net.Listener
 	http     http.Server
 	ended    chan struct{} // nil before Serve
 	logger   *slog.Logger
-	readTime time.Duration // readTime, but in tests
+	readTime time.Duration // the constant readTime, except in tests
 
 	tls      *TLS         // nil: plain HTTP
 	plain    atomic.Int64 // connections without TLS on a port for both
@@ -44,13 +44,14 @@ type Port struct {
 	failures lobby.Failures
 }
 
-// Bounds of each request. Handlers bound the time that they work.
+// Bounds of each request. Handlers limit their own working time.
 const (
 	readTime   = 10 * time.Second
 	answerTime = 30 * time.Second // from the end of the headers to the last byte of the answer
 )
 
-// Listen opens the port; what names it in errors and in the log. Requests wait until Serve.
+// Listen opens the port; what is its name in errors and in the log. Requests wait until
+// Serve.
 func Listen(what, host string, port int) (*Port, error) {
 	listener, err := net.Listen("tcp", net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port)))
 	if err != nil {
@@ -59,8 +60,8 @@ func Listen(what, host string, port int) (*Port, error) {
 	return &Port{what: what, listener: &crowded{Listener: listener}, readTime: readTime}, nil
 }
 
-// Serve answers requests until Close. A connection without one is closed after idle. Errors
-// are logged.
+// Serve answers requests until Close. A connection without a request is closed after idle.
+// Errors are logged.
 func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logger) {
 	p.ended, p.logger = make(chan struct{}), logger
 	listener := p.listener
@@ -82,12 +83,14 @@ func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logg
 	}()
 }
 
-// Bodiless answers without the body of a request, and closes its connection (httpport-H2).
+// Bodiless answers without reading the body of a request, and closes its connection
+// (httpport-H2).
 func Bodiless(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
 			w.Header().Set("Connection", "close")
-			// Package http would wait for the rest of the body before it answers.
+			// Without this, package http would wait for the rest of the body before it
+			// answers.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Unix(1, 0))
 			r.Body, r.ContentLength = http.NoBody, 0
 		}
@@ -95,7 +98,7 @@ func Bodiless(handler http.Handler) http.Handler {
 	})
 }
 
-// crowded is a listener whose connections are bounded (httpport-H1).
+// crowded is a listener with a bounded number of connections (httpport-H1).
 type crowded struct {
 	net.Listener
 	lobby lobby.Lobby
@@ -114,7 +117,7 @@ func (l *crowded) Accept() (net.Conn, error) {
 	}
 }
 
-// member is a connection that leaves the others as it is closed.
+// member is a connection that gives up its place in the lobby when it is closed.
 type member struct {
 	net.Conn
 	lobby *lobby.Lobby
@@ -125,7 +128,7 @@ func (m *member) Close() error {
 	return m.Conn.Close()
 }
 
-// CloseWrite says that nothing more is sent.
+// CloseWrite closes the sending side.
 func (m *member) CloseWrite() error {
 	if half, ok := m.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -133,10 +136,10 @@ func (m *member) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// Addr is where the port is.
+// Addr returns the address of the port.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
 
-// Close ends the port. A request under way has a second to end.
+// Close closes the port. A request in progress has a second to finish.
 func (p *Port) Close() {
 	if p == nil {
 		return

@@ -23,15 +23,15 @@ func serve(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.readTime = time.Hour // no answer waits for it, nor an end
+	p.readTime = time.Hour // no answer depends on it, and no end of a test
 	p.Serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }),
 		time.Hour, slog.New(slog.DiscardHandler))
 	t.Cleanup(p.Close)
 	return p.Addr().String()
 }
 
-// ask sends the head of a request on a connection of its own, and returns that with the
-// answer read.
+// ask sends the header of a request on a new connection, and returns the connection when
+// the answer was read.
 func ask(t *testing.T, addr, head string) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", addr)
@@ -58,7 +58,8 @@ func ask(t *testing.T, addr, head string) (net.Conn, *bufio.Reader) {
 
 const get = "GET / HTTP/1.1\r\nHost: x\r\n"
 
-// TestRequestWithABodyThatNeverComesKeepsNoConnection: it is answered, and closed at once.
+// TestRequestWithABodyThatNeverComesKeepsNoConnection: the request is answered, and the
+// connection closed at once.
 func TestRequestWithABodyThatNeverComesKeepsNoConnection(t *testing.T) {
 	addr := serve(t)
 	for _, head := range []string{"Content-Length: 1000\r\n", "Transfer-Encoding: chunked\r\n"} {
@@ -69,8 +70,8 @@ func TestRequestWithABodyThatNeverComesKeepsNoConnection(t *testing.T) {
 	}
 }
 
-// TestConnectionsAreBounded: those that come later take the places of those that came
-// first, and the one in use is answered again.
+// TestConnectionsAreBounded: later connections take the places of earlier ones, and the
+// connection in use gets another answer.
 func TestConnectionsAreBounded(t *testing.T) {
 	addr := serve(t)
 	first, in := ask(t, addr, get+"\r\n")
@@ -78,7 +79,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	for range lobby.Max {
 		last, _ = ask(t, addr, get+"\r\n")
 	}
-	if err := first.SetDeadline(time.Now().Add(awaittest.Patience)); err != nil { // the others may have taken longer
+	if err := first.SetDeadline(time.Now().Add(awaittest.Patience)); err != nil { // opening the others may have taken longer
 		t.Fatal(err)
 	}
 	if _, err := in.ReadByte(); err == nil || strings.Contains(err.Error(), "timeout") {
@@ -93,7 +94,8 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPagesOfOtherSitesAreForeign where browsers tell it by the headers of a form or an image alone.
+// TestPagesOfOtherSitesAreForeign, when a browser reveals it only by the headers of a form
+// or an image.
 func TestPagesOfOtherSitesAreForeign(t *testing.T) {
 	beyond := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 8080}
 	for _, c := range []struct {
@@ -113,8 +115,9 @@ func TestPagesOfOtherSitesAreForeign(t *testing.T) {
 	}
 }
 
-// TestPagesOfOtherSitesAreForeignOnTheLoopback, too, where the browser is an old one, or does
-// not say where a page is from, as to 0.0.0.0, by which some reach the loopback.
+// TestPagesOfOtherSitesAreForeignOnTheLoopback: also if the browser is old or does not send
+// the site of a page, as with 0.0.0.0, an address that in some browsers reaches the
+// loopback.
 func TestPagesOfOtherSitesAreForeignOnTheLoopback(t *testing.T) {
 	own := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}
 	for _, c := range []struct {

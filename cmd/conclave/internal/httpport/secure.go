@@ -13,12 +13,12 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
 )
 
-// TLS is how a port speaks it.
+// TLS is the TLS configuration of a port.
 type TLS struct {
 	Source   *secure.Source
-	PlainToo bool // what does not begin as TLS does is plain HTTP; else it is refused
-	// Strict tells browsers, over TLS alone, to come to this host by TLS for a day, as
-	// Apache's admin server does. They take that for all ports of the host.
+	PlainToo bool // a connection that does not begin like TLS is plain HTTP; otherwise it is refused
+	// Strict tells browsers, over TLS only, to use TLS for this host for a day, as Apache's
+	// admin server does. Browsers apply this to all ports of the host.
 	Strict bool
 }
 
@@ -27,7 +27,7 @@ const strict = "max-age=86400; includeSubDomains"
 // Secure makes the port speak TLS. It is called before Serve.
 func (p *Port) Secure(t TLS) { p.tls = &t }
 
-// Speaks says what it speaks.
+// Speaks returns the protocols that the port speaks, for the log.
 func (p *Port) Speaks() string {
 	switch {
 	case p.tls == nil:
@@ -38,7 +38,7 @@ func (p *Port) Speaks() string {
 	return "TLS"
 }
 
-// Plain returns how many connections without TLS have come to a port for both.
+// Plain returns how many connections without TLS a port for both has accepted.
 func (p *Port) Plain() int64 {
 	if p == nil {
 		return 0
@@ -46,20 +46,20 @@ func (p *Port) Plain() int64 {
 	return p.plain.Load()
 }
 
-// shaking is a listener whose connections shake hands with their first Read.
+// shaking is a listener whose connections do the TLS handshake in their first Read.
 type shaking struct {
 	net.Listener // of *secure.Conn
 	port         *Port
 }
 
-// Accept does not wait for a handshake. From here on it has the time of a request, in which
-// its own has to come, too (httpport-H3).
+// Accept does not wait for a handshake. From here on, the connection has the time of one
+// request, which must include the handshake (httpport-H3).
 func (l *shaking) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(time.Now().Add(l.port.readTime)) // of one that was closed meanwhile nothing is read
+	_ = c.SetDeadline(time.Now().Add(l.port.readTime)) // if the connection was closed meanwhile, nothing is read from it
 	return &guarded{Conn: c.(*secure.Conn), port: l.port}, nil
 }
 
@@ -70,14 +70,14 @@ type guarded struct {
 	once sync.Once
 }
 
-// Read shakes hands first, and says what came of that.
+// Read does the handshake first, and reports its result.
 func (g *guarded) Read(b []byte) (int, error) {
 	g.once.Do(func() { g.port.shaken(g.Conn) })
 	return g.Conn.Read(b)
 }
 
-// Close ends it in TLS, too, but for a port that closes: those that do not read would hold
-// that up.
+// Close also sends a TLS close message, unless the port is closing: clients that do not
+// read would delay that.
 func (g *guarded) Close() error {
 	if g.port.closing.Load() {
 		return g.Conn.Close()
@@ -91,7 +91,7 @@ func (p *Port) shaken(c *secure.Conn) {
 	switch {
 	case err == nil && !c.Secure():
 		p.plain.Add(1)
-	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed): // nobody has spoken, or the port closes
+	case err == nil, errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed): // the client has sent nothing, or the port is closing
 	case errors.Is(err, secure.ErrPlain):
 		p.failed(c, err)
 		refusePlain(c.NetConn())
@@ -104,25 +104,25 @@ func (p *Port) shaken(c *secure.Conn) {
 
 var errSlow = errors.New("no handshake within the time for one")
 
-// failed logs a handshake that has failed, once a minute.
+// failed logs a failed handshake, at most once a minute.
 func (p *Port) failed(c *secure.Conn, err error) {
 	if count, tell := p.failures.Note(time.Since(began).Milliseconds()); tell {
 		p.logger.Warn("a handshake failed", "for", p.what, "client", c.RemoteAddr(), "error", err, "failed", count)
 	}
 }
 
-// began is when the process began, as far as this package is concerned.
+// began is when this process started, or rather loaded this package.
 var began = time.Now()
 
 const (
 	plainAnswer = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 		"This port speaks only TLS: write https://\n"
-	restTime = 500 * time.Millisecond // in which the rest of a refused request has to come
+	restTime = 500 * time.Millisecond // time for the rest of a refused request
 	restMax  = 64 << 10
 )
 
-// refusePlain answers a request that came without TLS. What it has still to say is read for
-// a moment, as the answer would be lost with it otherwise.
+// refusePlain answers a request without TLS. It reads the rest of the request for a moment,
+// because otherwise the answer would be lost when the connection is closed.
 func refusePlain(c net.Conn) {
 	_ = c.SetDeadline(time.Now().Add(restTime))
 	if _, err := io.WriteString(c, plainAnswer); err != nil {
@@ -134,14 +134,14 @@ func refusePlain(c net.Conn) {
 	_, _ = io.CopyN(io.Discard, c, restMax)
 }
 
-// connection is where a request's context has its connection, on a port that speaks TLS.
+// connection is the context key for a request's connection, on a port that speaks TLS.
 type connection struct{}
 
 func remember(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connection{}, c)
 }
 
-// strictly is handler for requests of which those over TLS are told to stay there.
+// strictly wraps a handler: answers over TLS tell the browser to stay with TLS.
 func strictly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, ok := r.Context().Value(connection{}).(*guarded); ok && c.Secure() {

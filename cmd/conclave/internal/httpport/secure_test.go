@@ -27,10 +27,10 @@ import (
 	"github.com/conclave-project/conclave/internal/lobby"
 )
 
-// files are those of a server's TLS.
+// files are the TLS files of a server.
 type files struct{ key, trust string }
 
-// write replaces them as an operator does: by renaming.
+// write replaces the files as an operator does: by renaming.
 func (f files) write(t *testing.T, who *certtest.Identity, trusted *certtest.Authority) {
 	t.Helper()
 	for name, content := range map[string][]byte{f.key: append(who.KeyPEM(), who.PEM()...), f.trust: trusted.PEM()} {
@@ -43,7 +43,7 @@ func (f files) write(t *testing.T, who *certtest.Identity, trusted *certtest.Aut
 	}
 }
 
-// source reads such files, and again when they change.
+// source reads the files, and reads them again when they change.
 func source(t *testing.T, clientAuth string, who *certtest.Identity, trusted *certtest.Authority) (*secure.Source, files) {
 	t.Helper()
 	f := files{filepath.Join(t.TempDir(), "key.pem"), filepath.Join(t.TempDir(), "trust.pem")}
@@ -61,7 +61,7 @@ func source(t *testing.T, clientAuth string, who *certtest.Identity, trusted *ce
 	return s, f
 }
 
-// secured opens a port that speaks TLS; change, if it is not nil, does so before Serve.
+// secured opens a port that speaks TLS. If change is not nil, it is called before Serve.
 func secured(t *testing.T, with TLS, change func(*Port)) (*Port, *awaittest.Log) {
 	t.Helper()
 	p, err := Listen("test", "127.0.0.1", 0)
@@ -79,7 +79,8 @@ func secured(t *testing.T, with TLS, change func(*Port)) (*Port, *awaittest.Log)
 	return p, said
 }
 
-// dials is how a program connects that trusts an authority, and shows a certificate or none.
+// dials returns the configuration of a client that trusts an authority, and shows a
+// certificate or none.
 func dials(trusted *certtest.Authority, who *certtest.Identity) *tls.Config {
 	c := &tls.Config{RootCAs: trusted.Pool(), ServerName: "localhost"}
 	if who != nil {
@@ -89,7 +90,7 @@ func dials(trusted *certtest.Authority, who *certtest.Identity) *tls.Config {
 	return c
 }
 
-// fetch asks for a page on a connection of its own.
+// fetch requests a page on a new connection.
 func fetch(t *testing.T, scheme string, p *Port, with *tls.Config) (*http.Response, error) {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: with, DisableKeepAlives: true}}
@@ -112,7 +113,8 @@ func fetch(t *testing.T, scheme string, p *Port, with *tls.Config) (*http.Respon
 	return response, err
 }
 
-// TestWhoIsAnsweredOverTLS: by the certificate that is asked for, and on a port for both.
+// TestWhoIsAnsweredOverTLS: with each kind of certificate that may be required, and on a
+// port for both.
 func TestWhoIsAnsweredOverTLS(t *testing.T) {
 	ca, strangers := certtest.New("ca"), certtest.New("strangers")
 	operator, stranger := ca.Issue("operator"), strangers.Issue("stranger")
@@ -165,8 +167,8 @@ func TestWhoIsAnsweredOverTLS(t *testing.T) {
 	}
 }
 
-// TestChangedFilesCountAndNoRequestFails: connections stay, new ones have the new
-// certificate, and a client whose authority has gone is refused.
+// TestChangedFilesCountAndNoRequestFails: connections stay, new ones get the new
+// certificate, and a client whose authority was removed is refused.
 func TestChangedFilesCountAndNoRequestFails(t *testing.T) {
 	before, after := certtest.New("before"), certtest.New("after")
 	s, f := source(t, "need", before.Issue("server", "localhost"), before)
@@ -190,8 +192,8 @@ func TestChangedFilesCountAndNoRequestFails(t *testing.T) {
 		}
 		return err
 	}
-	// Others ask all the time, on connections of their own, with the certificates of the
-	// authority that is trusted now.
+	// Other clients send requests all the time, on new connections, with certificates of
+	// the authority that is trusted at the moment.
 	var now struct {
 		sync.RWMutex
 		with *tls.Config
@@ -218,7 +220,7 @@ func TestChangedFilesCountAndNoRequestFails(t *testing.T) {
 			}
 		})
 	}
-	now.Lock() // the change of what is trusted is one of both sides, or requests would fail
+	now.Lock() // both sides must change what they trust together, or requests would fail
 	f.write(t, after.Issue("server", "localhost"), after)
 	fresh := dials(after, after.Issue("new"))
 	awaittest.Until(t, "the new files count", func() bool { _, err := fetch(t, "https", p, fresh); return err == nil })
@@ -239,8 +241,8 @@ func TestChangedFilesCountAndNoRequestFails(t *testing.T) {
 	}
 }
 
-// TestHandshakesThatDoNotEndAreBounded: each has a time, however it stops, and together they
-// are as many as connections are.
+// TestHandshakesThatDoNotEndAreBounded: each has a time limit, wherever it stops, and
+// together they are limited to the number of connections.
 func TestHandshakesThatDoNotEndAreBounded(t *testing.T) {
 	ca := certtest.New("ca")
 	s, _ := source(t, "need", ca.Issue("server", "localhost"), ca)
@@ -271,8 +273,8 @@ func TestHandshakesThatDoNotEndAreBounded(t *testing.T) {
 	}
 }
 
-// TestHandshakeOfWhoDoesNotReadIsBounded: a certificate that no buffer of the system holds is
-// not waited for to be taken.
+// TestHandshakeOfWhoDoesNotReadIsBounded: the server does not wait for a client that does
+// not read a certificate larger than the system's buffers.
 func TestHandshakeOfWhoDoesNotReadIsBounded(t *testing.T) {
 	ca := certtest.New("ca")
 	large := ca.IssueAs(func(c *x509.Certificate) {
@@ -293,7 +295,7 @@ func TestHandshakeOfWhoDoesNotReadIsBounded(t *testing.T) {
 	awaittest.Until(t, "its place is free", func() bool { return p.listener.(*crowded).lobby.Count() == 0 })
 }
 
-// once is a connection that says something, and reads nothing until it is closed.
+// once is a connection that sends something, and reads nothing until it is closed.
 type once struct {
 	net.Conn
 	hello chan struct{}
@@ -307,8 +309,8 @@ func (c *once) Write(b []byte) (int, error) {
 
 func (c *once) Read([]byte) (int, error) { <-c.hello; return 0, os.ErrDeadlineExceeded }
 
-// TestHandshakesCountAsConnections: as many as may be under way leave a place for a client
-// that speaks.
+// TestHandshakesCountAsConnections: even with the maximum number of handshakes under way, a
+// client that speaks gets a place.
 func TestHandshakesCountAsConnections(t *testing.T) {
 	ca := certtest.New("ca")
 	s, _ := source(t, "need", ca.Issue("server", "localhost"), ca)
@@ -334,7 +336,7 @@ func TestHandshakesCountAsConnections(t *testing.T) {
 	}
 }
 
-// teed keeps what is read.
+// teed keeps a copy of what is read.
 type teed struct {
 	net.Conn
 	read []byte
@@ -346,7 +348,8 @@ func (c *teed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestAnswerWithoutALengthIsKnownToBeWhole: the end is told in TLS, not by the socket alone.
+// TestAnswerWithoutALengthIsKnownToBeWhole: its end is signalled in TLS, not by the socket
+// alone.
 func TestAnswerWithoutALengthIsKnownToBeWhole(t *testing.T) {
 	ca := certtest.New("ca")
 	s, _ := source(t, "none", ca.Issue("server", "localhost"), ca)
@@ -358,13 +361,13 @@ func TestAnswerWithoutALengthIsKnownToBeWhole(t *testing.T) {
 	defer socket.Close()
 	_ = socket.SetDeadline(time.Now().Add(awaittest.Patience))
 	with := dials(ca, nil)
-	with.MaxVersion = tls.VersionTLS12 // whose records tell their kind
+	with.MaxVersion = tls.VersionTLS12 // its records show their type
 	came := &teed{Conn: socket}
 	conn := tls.Client(came, with)
 	if _, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	answer, err := io.ReadAll(conn) // Go takes an end that is not told as well as one that is
+	answer, err := io.ReadAll(conn) // Go accepts an end without a close message like one with it
 	if err != nil || !strings.HasSuffix(string(answer), "yes") {
 		t.Errorf("%q, %v", answer, err)
 	}

@@ -2,5 +2,5 @@
 
 package labsite
 
-// carried is empty: the machines are built when they are wanted.
+// carried is empty: the machines are built on demand.
 var carried Machines

@@ -4,7 +4,7 @@ package labsite
 
 import _ "embed"
 
-// The release puts these two into built before it compiles the program.
+// The release puts these two files into built before it compiles the program.
 var (
 	//go:embed built/lab.wasm.gz
 	carriedWasm []byte

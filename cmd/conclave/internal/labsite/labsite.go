@@ -1,9 +1,9 @@
-// Package labsite is the laboratory as a page: package lab compiled to WebAssembly, and the
-// files that show it.
+// Package labsite serves the laboratory as a web page: package lab compiled to WebAssembly,
+// and the files that show it.
 //
-// The machines come from one of two places. A released conclave carries them. One that
-// was built from source, by "go build", "go run" or "go install", has the go command make them of the
-// same sources, once; that takes as long as a build.
+// The compiled machines come from one of two places. A release of conclave contains them. A
+// program built from source, by "go build", "go run" or "go install", has the go command
+// make them from the same sources, once; that takes as long as a build.
 package labsite
 
 import (
@@ -27,13 +27,13 @@ import (
 //go:embed site
 var pages embed.FS
 
-// The files beside the pages: the machines, and Go's own loader of them.
+// The files beside the pages: the machines, and Go's own loader for them.
 const (
 	wasmFile   = "lab.wasm"
 	loaderFile = "wasm_exec.js"
 )
 
-// Machines are the compiled laboratory and what loads it.
+// Machines are the compiled laboratory and its loader.
 type Machines struct {
 	Wasm, Loader []byte
 }
@@ -41,8 +41,8 @@ type Machines struct {
 // ErrNoSources says that this program cannot have the machines made.
 var ErrNoSources = errors.New("this conclave was built without the laboratory's machines, and its sources are not here")
 
-// Load returns the machines: those that the program carries, or else they are built with
-// the go command, below the cache directory of the user.
+// Load returns the machines that the program contains. If it contains none, they are built
+// with the go command, below the user's cache directory.
 func Load(ctx context.Context) (Machines, error) {
 	if carried.Wasm != nil {
 		return unpack(carried)
@@ -65,7 +65,7 @@ func Load(ctx context.Context) (Machines, error) {
 	return made(ctx, to, source, nil, "build", "-o", to, ".")
 }
 
-// Carried returns the machines that the program carries; ok is false if it carries none.
+// Carried returns the machines that the program contains; ok is false if it contains none.
 func Carried() (m Machines, ok bool, err error) {
 	if carried.Wasm == nil {
 		return Machines{}, false, nil
@@ -74,22 +74,23 @@ func Carried() (m Machines, ok bool, err error) {
 	return m, err == nil, err
 }
 
-// module has this package.
+// module is the module that contains this package.
 const module = "github.com/conclave-project/conclave/cmd/conclave"
 
-// install has the go command make the machines of a version, as "go install" has made this
-// program.
+// install has the go command build the machines of a version, just as "go install" built
+// this program.
 func install(ctx context.Context, version, cache string) (Machines, error) {
 	kept, err := exec.CommandContext(ctx, "go", "env", "GOMODCACHE").Output()
 	if err != nil {
 		return Machines{}, fmt.Errorf("go env GOMODCACHE: %w", err)
 	}
-	// What is made for another system goes below GOPATH.
+	// The go command puts programs for another system below GOPATH.
 	env := []string{"GOPATH=" + cache, "GOMODCACHE=" + strings.TrimSpace(string(kept)), "GOBIN=", "GOWORK=off"}
 	return made(ctx, filepath.Join(cache, "bin", "js_wasm", "wasm"), "", env, "install", module+"/internal/labsite/wasm@"+version)
 }
 
-// made has the go command make the machines, and returns them. It links them again only when they have changed.
+// made has the go command build the machines, and returns them. They are linked again only
+// after a change.
 func made(ctx context.Context, to, dir string, env []string, verb string, args ...string) (m Machines, err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return m, err
@@ -101,7 +102,7 @@ func made(ctx context.Context, to, dir string, env []string, verb string, args .
 		return m, fmt.Errorf("go %s of the laboratory's machines: %w\n%s", verb, err, bytes.TrimSpace(text))
 	}
 	where := exec.CommandContext(ctx, "go", "env", "GOROOT")
-	where.Dir, where.Env = dir, command.Env // the loader must be of the same Go
+	where.Dir, where.Env = dir, command.Env // the loader must come from the same Go release
 	root, err := where.Output()
 	if err != nil {
 		return m, fmt.Errorf("go env GOROOT: %w", err)
@@ -113,7 +114,7 @@ func made(ctx context.Context, to, dir string, env []string, verb string, args .
 	return m, err
 }
 
-// unpack returns the machines that the program carries, which are compressed.
+// unpack decompresses the machines that the program contains.
 func unpack(m Machines) (Machines, error) {
 	r, err := gzip.NewReader(bytes.NewReader(m.Wasm))
 	if err != nil {
@@ -123,8 +124,8 @@ func unpack(m Machines) (Machines, error) {
 	return Machines{Wasm: wasm, Loader: m.Loader}, err
 }
 
-// Export writes the site into a directory that is empty or does not exist. It can be put
-// on any server of files, below any path.
+// Export writes the site into a directory that is empty or does not exist. Any file server
+// can serve it, below any path.
 func Export(m Machines, dir string) error {
 	if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty", dir)
@@ -142,7 +143,8 @@ func Export(m Machines, dir string) error {
 	return os.WriteFile(filepath.Join(dir, loaderFile), m.Loader, 0o644)
 }
 
-// policy lets the page load nothing from elsewhere, and run nothing but its own scripts.
+// policy forbids the page to load anything from elsewhere, and to run scripts other than
+// its own.
 const policy = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'; connect-src 'self'; " +
 	"style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 

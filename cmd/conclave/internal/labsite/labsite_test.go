@@ -15,10 +15,10 @@ import (
 	"github.com/conclave-project/conclave/internal/lab"
 )
 
-// machines stand for the compiled ones: no test of the site runs them.
+// machines stand in for the compiled ones: no test of the site runs them.
 var machines = Machines{Wasm: []byte("\x00asm machines"), Loader: []byte("loader")}
 
-// load returns what a browser would get.
+// load returns what a browser would receive.
 func load(t *testing.T, h http.Handler, path string, header http.Header) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest("GET", path, nil)
@@ -37,7 +37,8 @@ func body(t *testing.T, r io.Reader) string {
 	return string(b)
 }
 
-// TestSiteHasAllThatItLoads, from its own place alone.
+// TestSiteHasAllThatItLoads also checks that the site loads nothing from other
+// places.
 func TestSiteHasAllThatItLoads(t *testing.T) {
 	h, err := Handler(machines)
 	if err != nil {
@@ -74,7 +75,8 @@ func TestSiteHasAllThatItLoads(t *testing.T) {
 	}
 }
 
-// TestMachinesAreCompressedForThoseWhoTakeThat.
+// TestMachinesAreCompressedForThoseWhoTakeThat checks both a browser that accepts
+// gzip and one that does not.
 func TestMachinesAreCompressedForThoseWhoTakeThat(t *testing.T) {
 	h, err := Handler(machines)
 	if err != nil {
@@ -94,7 +96,7 @@ func TestMachinesAreCompressedForThoseWhoTakeThat(t *testing.T) {
 	}
 }
 
-// TestExportWritesOverNothing.
+// TestExportWritesOverNothing exports to a directory that has files.
 func TestExportWritesOverNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "site")
 	if err := Export(machines, dir); err != nil {
@@ -110,7 +112,8 @@ func TestExportWritesOverNothing(t *testing.T) {
 	}
 }
 
-// TestBothLanguagesSayAll that the page asks for, and all that the machines say.
+// TestBothLanguagesSayAll checks the texts that the page asks for, and those of the
+// machines.
 func TestBothLanguagesSayAll(t *testing.T) {
 	text := func(name string) string {
 		b, err := pages.ReadFile("site/" + name)

@@ -16,14 +16,14 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// acceptor returns what begins exchanges with clients that have a ticket for the
-// principal of a section.
+// acceptor returns a function that begins exchanges with clients that have a
+// ticket for the principal of a section.
 func (f *File) acceptor(section string, m *module) (func() sasl.Server, error) {
 	keys, err := f.openKeys(section, m)
 	if err != nil {
 		return nil, err
 	}
-	var as *types.PrincipalName // nil: any that the key table has
+	var as *types.PrincipalName // nil: any principal in the key table
 	var realm string
 	if m.options["principal"] != "*" {
 		name, of, err := f.principal(section, m)
@@ -35,11 +35,11 @@ func (f *File) acceptor(section string, m *module) (func() sasl.Server, error) {
 	return func() sasl.Server { return &accepting{keys: keys, as: as, realm: realm} }, nil
 }
 
-// accepting is the side that learns who the other one is: a ticket, perhaps an answer to
-// it, and then the agreement that nothing more is protected.
+// accepting is the side that learns the identity of the other: it receives a ticket,
+// perhaps answers it, and then both agree that no further messages are protected.
 type accepting struct {
 	keys  *keyTable
-	as    *types.PrincipalName // nil: any that the key table has
+	as    *types.PrincipalName // nil: any principal in the key table
 	realm string               // of as
 
 	next         func(token []byte) ([]byte, bool, error) // nil at the beginning
@@ -68,10 +68,10 @@ func (a *accepting) Next(token []byte) ([]byte, bool, error) {
 
 func over([]byte) ([]byte, bool, error) { return nil, false, errors.New("the exchange is over") }
 
-// skewMax is how far the clocks of both sides may be apart, Kerberos' usual.
+// skewMax is how far the clocks of both sides may differ: the usual value of Kerberos.
 const skewMax = 5 * time.Minute
 
-// ticket checks a client's ticket, and that the ticket is the client's (RFC 4120,
+// ticket checks a client's ticket, and that it belongs to the client (RFC 4120,
 // section 3.2.3).
 func (a *accepting) ticket(token []byte) ([]byte, bool, error) {
 	body, err := unwrapped(apReq, token)
@@ -83,7 +83,7 @@ func (a *accepting) ticket(token []byte) ([]byte, bool, error) {
 		return nil, false, err
 	}
 	if a.as != nil && req.Ticket.Realm != a.realm {
-		return nil, false, fmt.Errorf("the ticket is of another realm than %s", a.realm) // its key may be in the table, too
+		return nil, false, fmt.Errorf("the ticket is of another realm than %s", a.realm) // the table may have the key of that realm, too
 	}
 	if err := strong(req.Ticket.EncPart.EType); err != nil {
 		return nil, false, err
@@ -98,7 +98,7 @@ func (a *accepting) ticket(token []byte) ([]byte, bool, error) {
 	}
 	t, who := &req.Ticket.DecryptedEncPart, &req.Authenticator
 	if t.CRealm != who.CRealm {
-		return nil, false, errors.New("the ticket belongs to another client") // the library compares the names alone
+		return nil, false, errors.New("the ticket belongs to another client") // the library compares only the names, not the realms
 	}
 	if a.ticketOf, err = textOf(t.CName, t.CRealm); err != nil {
 		return nil, false, err
@@ -145,7 +145,7 @@ func (a *accepting) answer(key types.EncryptionKey, who *types.Authenticator) ([
 	return wrapped(apRep, asn1tools.AddASNAppTag(rep, 15)), nil
 }
 
-// offer says what may follow: nothing that is protected.
+// offer tells the client which protection may follow: none.
 func (a *accepting) offer(token []byte) ([]byte, bool, error) {
 	if len(token) != 0 {
 		return nil, false, errToken
@@ -156,7 +156,7 @@ func (a *accepting) offer(token []byte) ([]byte, bool, error) {
 	return answer, false, err
 }
 
-// agree takes what the client has chosen, and as whom it wants to act.
+// agree reads the client's choice of protection and the identity as which it wants to act.
 func (a *accepting) agree(token []byte) ([]byte, bool, error) {
 	text, err := unsealed(a.key, 0, token)
 	if err != nil {
@@ -172,8 +172,8 @@ func (a *accepting) agree(token []byte) ([]byte, bool, error) {
 	return nil, true, nil
 }
 
-// textOf writes a name of Kerberos. Parts with a / or an @ of their own are refused: the
-// text would be that of somebody else.
+// textOf writes a Kerberos name. Parts that contain / or @ are refused, because the text
+// would be the name of somebody else.
 func textOf(name types.PrincipalName, realm string) (string, error) {
 	for _, part := range append([]string{realm}, name.NameString...) {
 		if part == "" || strings.ContainsAny(part, "/@\\\x00\r\n") {

@@ -16,13 +16,13 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// ticketCache is a file that kinit or its like fills with the tickets of one principal.
+// ticketCache is a file in which kinit or a similar program stores the tickets of one principal.
 type ticketCache struct {
 	path string
-	of   string // NAME@REALM, whose tickets count; "" for those of anybody
+	of   string // NAME@REALM, whose tickets are used; "" for any principal
 }
 
-// openCache returns the cache of a section, nil where it has none. The file may come later.
+// openCache returns the cache of a section, nil if it has none. The file may be created later.
 func openCache(m *module, defaultRealm string) *ticketCache {
 	if !m.on("useTicketCache") {
 		return nil
@@ -39,7 +39,7 @@ func openCache(m *module, defaultRealm string) *ticketCache {
 	return c
 }
 
-// client returns a client with the tickets of now.
+// client returns a client with the current tickets.
 func (c *ticketCache) client(conf *config.Config) (*client.Client, error) {
 	cache, err := c.read()
 	if err != nil {
@@ -52,11 +52,11 @@ func (c *ticketCache) client(conf *config.Config) (*client.Client, error) {
 	return with, nil
 }
 
-// read reads the cache, if it has a ticket with which a KDC gives others. The error says
-// what makes one.
+// read reads the cache, which must have a ticket-granting ticket. The error says how to
+// get one.
 func (c *ticketCache) read() (cache *credentials.CCache, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the library does so at a file that was cut short
+		if p := recover(); p != nil { // the library panics on a truncated file
 			cache, err = nil, fmt.Errorf("ticketCache %s is damaged: %s", c.path, c.remedy())
 		}
 	}()
@@ -71,7 +71,7 @@ func (c *ticketCache) read() (cache *credentials.CCache, err error) {
 		return nil, fmt.Errorf("ticketCache: %w", err)
 	}
 	cache = new(credentials.CCache)
-	if err := cache.Unmarshal(slices.Clip(text)); err != nil { // it reads on into what is behind the text
+	if err := cache.Unmarshal(slices.Clip(text)); err != nil { // the library reads beyond the text, into the spare capacity
 		return nil, fmt.Errorf("ticketCache %s: %w", c.path, err)
 	}
 	realm := cache.GetClientRealm()

@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/internal/sasl"
 )
 
-// cacheOf is the file that kinit makes for a client, with a ticket for the service, too.
+// cacheOf returns the file that kinit writes for a client, plus a ticket for the service.
 func (r *realm) cacheOf(client string, until time.Time) string {
 	r.t.Helper()
 	b := []byte{5, 4, 0, 0} // version 4, and no headers
@@ -45,7 +45,7 @@ func (r *realm) cacheOf(client string, until time.Time) string {
 		for _, at := range []uint32{from, from, uint32(until.Unix()), 0} {
 			b = binary.BigEndian.AppendUint32(b, at)
 		}
-		b = append(b, make([]byte, 1+4+4+4)...) // no key of a session, flags, addresses, data
+		b = append(b, make([]byte, 1+4+4+4)...) // no session key, flags, addresses or data
 		data(ticket)
 		data(nil)
 	}
@@ -60,7 +60,7 @@ func ticketed(t *testing.T) *realm {
 	return r
 }
 
-// asks is the krb5.conf of a realm with a KDC.
+// asks returns the krb5.conf of a realm with a KDC.
 func asks(t *testing.T, kdc net.Listener) string {
 	return written(t, "krb5.conf", fmt.Sprintf("[libdefaults]\n default_realm = EXAMPLE.COM\n udp_preference_limit = 1\n"+
 		"[realms]\n EXAMPLE.COM = {\n  kdc = %s\n }\n", kdc.Addr()))
@@ -86,8 +86,8 @@ func begun(t *testing.T, ctx context.Context, begin Begin) sasl.Client {
 	return c
 }
 
-// Beside a key table a cache counts while it has a ticket of the principal that is
-// written, as in Java; else the KDC is asked with the key table.
+// If there is also a key table, the cache is used while it has a ticket of the
+// configured principal, as in Java; otherwise the KDC is asked with the key table.
 func TestKeyTableCountsWhereTheCacheHasNoTicket(t *testing.T) {
 	r := ticketed(t)
 	both := `useTicketCache=true useKeyTab=true keyTab="` + r.path + `" principal="app/h2@EXAMPLE.COM" ticketCache="`
@@ -117,7 +117,8 @@ func TestKeyTableCountsWhereTheCacheHasNoTicket(t *testing.T) {
 				if err != nil {
 					return
 				}
-				// It closes no sooner than the request is looked at: a KDC that closes ends begin.
+				// The connection stays open until the request is checked: a KDC that closes it ends
+				// begin.
 				defer c.Close()
 				defer func() { <-ctx.Done() }()
 				var request [4096]byte
@@ -158,8 +159,8 @@ func TestKeyTableCountsWhereTheCacheHasNoTicket(t *testing.T) {
 	}
 }
 
-// A cache alone serves the principal that is written, or whose it is where none is; the
-// error says what is to be done.
+// A cache alone serves the configured principal, or its own if none is configured; the
+// error says what to do.
 func TestTicketOfAnotherIsNotShown(t *testing.T) {
 	r, conf := ticketed(t), asks(t, silent(t))
 	for name, c := range map[string]struct{ cache, principal, want string }{

@@ -7,7 +7,7 @@ import (
 	"github.com/conclave-project/conclave/internal/sasl"
 )
 
-// allowed refuses DIGEST-MD5 where FIPS mode does.
+// allowed refuses DIGEST-MD5 in FIPS mode.
 func (f *File) allowed(section string) error {
 	if f.settings.FIPS {
 		return f.wrong(section, "DIGEST-MD5 is refused in fips-mode, which is on by default as in ZooKeeper 3.9: set fips-mode=false, or use Kerberos")
@@ -39,7 +39,7 @@ func (f *File) digestServer(section string, m *module, service Service) (func() 
 	return func() sasl.Server { return sasl.DigestServer(service.digest, password) }, nil
 }
 
-// digestClient proves that this server is the user of a section.
+// digestClient proves that this server is the user in a section.
 func (f *File) digestClient(section string, m *module, service Service) (Begin, error) {
 	if err := f.allowed(section); err != nil {
 		return nil, err

@@ -17,9 +17,9 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// initiator returns what begins exchanges in which this side proves to be the principal
-// of a section. Tickets are asked for when they are needed: Kerberos may be down at the
-// start.
+// initiator returns a function that begins exchanges in which this side proves to be
+// the principal of a section. Tickets are requested when they are needed, because
+// Kerberos may be down at the start.
 func (f *File) initiator(section string, m *module) (Begin, error) {
 	conf, err := loadKrb5(f.settings.krb5Conf())
 	if err != nil {
@@ -58,26 +58,27 @@ type ticketHolder struct {
 	name  types.PrincipalName
 	realm string
 	cache *ticketCache // nil: there is none
-	keys  *keyTable    // what counts while the cache has no ticket; nil: there is none
+	keys  *keyTable    // used while the cache has no ticket; nil: there is none
 
-	turn   chan struct{} // of 1: who has put something in owns the rest
+	turn   chan struct{} // of capacity 1: the goroutine that has put something in owns the fields below
 	client *client.Client
-	with   any // the keys that client has
+	with   any // the keys that client uses
 }
 
-// ticketMax is how long a ticket is waited for.
+// ticketMax is how long to wait for a ticket.
 const ticketMax = 10 * time.Second
 
-// shown is what a service is shown.
+// shown is what a client shows a service.
 type shown struct {
 	ticket messages.Ticket
-	key    types.EncryptionKey // that both the ticket and this side have
+	key    types.EncryptionKey // the session key, which is also in the ticket
 	name   types.PrincipalName // whose ticket it is
 	realm  string
 }
 
-// get returns a ticket for a service. The library knows no context: what asks a silent
-// KDC when ctx ends is left behind, one at a time, until the library gives it up.
+// get returns a ticket for a service. The library does not support contexts: if ctx
+// ends while a KDC is silent, the request is left running until the library gives up.
+// There is at most one such request.
 func (h *ticketHolder) get(ctx context.Context, service string) (shown, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, ticketMax, errors.New("the KDC does not answer"))
 	defer cancel()
@@ -107,7 +108,7 @@ func (h *ticketHolder) get(ctx context.Context, service string) (shown, error) {
 	}
 }
 
-// ask asks the KDC, unless there is a ticket. It belongs to whose turn it is.
+// ask asks the KDC, unless there is a ticket. The caller must own the turn.
 func (h *ticketHolder) ask(service string) (shown, error) {
 	c, err := h.current()
 	if err != nil {
@@ -117,8 +118,8 @@ func (h *ticketHolder) ask(service string) (shown, error) {
 	return shown{ticket, key, c.Credentials.CName(), c.Credentials.Domain()}, err
 }
 
-// current returns a client with the tickets or the keys of now: as in Java the cache is
-// asked first, and the key table where it has no ticket. It belongs to whose turn it is.
+// current returns a client with the current tickets or keys: as in Java, from the cache,
+// or from the key table if the cache has no ticket. The caller must own the turn.
 func (h *ticketHolder) current() (*client.Client, error) {
 	var missing error
 	if h.cache != nil {
@@ -145,14 +146,14 @@ func (h *ticketHolder) current() (*client.Client, error) {
 	return h.client, nil
 }
 
-// initiating is the side that proves who it is.
+// initiating is the side that proves its identity.
 type initiating struct {
 	get func(service string) (shown, error)
 	to  string
 
 	next   func(token []byte) ([]byte, bool, error) // nil at the beginning
 	key    types.EncryptionKey
-	flags  byte   // of messages from here
+	flags  byte   // of messages from this side
 	number uint64 // of the next one
 	sent   types.Authenticator
 	name   string
@@ -243,7 +244,8 @@ func (i *initiating) confirm(token []byte) ([]byte, bool, error) {
 	return []byte{}, false, nil
 }
 
-// choose agrees that nothing more is protected, and asks to act as nobody else.
+// choose agrees that no further messages are protected, and does not ask to act as another
+// identity.
 func (i *initiating) choose(token []byte) ([]byte, bool, error) {
 	offered, err := unsealed(i.key, byAcceptor, token)
 	if err != nil {

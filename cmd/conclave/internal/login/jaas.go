@@ -22,9 +22,9 @@ func (m *module) on(option string) bool { return strings.EqualFold(m.options[opt
 //	    user_bob="secret";
 //	};
 //
-// A section has one module here: with several Java would ask one after the other. Errors
-// have the line and what is wanted there, and nothing of what is there: in a file that is
-// nearly right it may be a password.
+// A section must have exactly one module; Java would try several in turn. Errors contain
+// the line and what is expected there, but not what is there: in a file that is nearly
+// right it may be a password.
 func parse(file string, text []byte) (map[string]module, error) {
 	p := parser{file: file, rest: []rune(string(text)), line: 1}
 	sections := map[string]module{}
@@ -44,7 +44,7 @@ func parse(file string, text []byte) (map[string]module, error) {
 	}
 }
 
-// section reads what stands between a section's braces.
+// section reads the text between a section's braces.
 func (p *parser) section(name string) (module, error) {
 	m := module{options: map[string]string{}}
 	if err := p.expect("{"); err != nil {
@@ -81,7 +81,7 @@ func (p *parser) section(name string) (module, error) {
 	}
 }
 
-// parser cuts a JAAS file into names, texts between quotation marks, and the marks { } ; =.
+// parser splits a JAAS file into names, quoted texts, and the marks { } ; =.
 type parser struct {
 	file  string
 	rest  []rune
@@ -113,7 +113,7 @@ func (p *parser) take() rune {
 	return r
 }
 
-// skip leaves out white space and comments; false at the end.
+// skip skips white space and comments; false at the end.
 func (p *parser) skip() bool {
 	for len(p.rest) > 0 {
 		switch {
@@ -165,7 +165,7 @@ func (p *parser) next() (string, bool) {
 	return b.String(), true
 }
 
-// quoted reads a text up to the mark that it began with, on one line.
+// quoted reads a text up to its closing quotation mark, on one line.
 func (p *parser) quoted() (string, bool) {
 	end := p.take()
 	var b strings.Builder

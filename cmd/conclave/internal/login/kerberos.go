@@ -11,18 +11,18 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// keyTable is a file with the keys of principals. It is read again when it has changed,
-// as it does when keys are rotated.
+// keyTable is a file with the keys of principals. It is read again after a change, for
+// instance when keys are rotated.
 type keyTable struct {
 	path string
 	mu   sync.Mutex
-	read time.Time // when the file that keys has was changed
+	read time.Time // modification time of the file that keys was read from
 	size int64
 	keys *keytab.Keytab
 }
 
-// openKeys reads the key table of a section, so that one that cannot be read is known at
-// the start.
+// openKeys reads the key table of a section, so an unreadable one is noticed at the
+// start.
 func (f *File) openKeys(section string, m *module) (*keyTable, error) {
 	t, err := f.nameKeys(section, m)
 	if err != nil {
@@ -63,7 +63,7 @@ func (t *keyTable) get() (*keytab.Keytab, error) {
 
 func load(path string) (keys *keytab.Keytab, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the library does so at a file that was cut short
+		if p := recover(); p != nil { // the library panics on a truncated file
 			err = fmt.Errorf("keyTab %s is damaged: %v", path, p)
 		}
 	}()
@@ -73,7 +73,7 @@ func load(path string) (keys *keytab.Keytab, err error) {
 	return keys, nil
 }
 
-// principal is the name of a section.
+// principal returns the principal of a section.
 func (f *File) principal(section string, m *module) (types.PrincipalName, string, error) {
 	name, realm, ok := strings.Cut(m.options["principal"], "@")
 	if !ok || name == "" || realm == "" || strings.Contains(realm, "@") {
@@ -82,7 +82,7 @@ func (f *File) principal(section string, m *module) (types.PrincipalName, string
 	return types.NewPrincipalName(1, name), realm, nil // 1: KRB_NT_PRINCIPAL
 }
 
-// guarded makes an error of what the library panics at: tokens come from anybody.
+// guarded turns a panic of the library into an error, because anybody can send tokens.
 func guarded(step func() ([]byte, bool, error)) (answer []byte, done bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/types"
 )
 
-// A realm has the keys of a service, and gives tickets for it as a KDC does.
+// A realm has the keys of a service, and issues tickets for it like a KDC.
 type realm struct {
 	t    testing.TB
 	name string
@@ -64,7 +64,7 @@ func (r *realm) client(with shown) *initiating {
 	return &initiating{to: "zookeeper/h1", get: func(string) (shown, error) { return with, nil }}
 }
 
-// server reads the key table as a section names it.
+// server reads the key table that a section names.
 func (r *realm) server(principal string) func() sasl.Server {
 	r.t.Helper()
 	path := written(r.t, "jaas.conf", `Server { com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true
@@ -149,7 +149,7 @@ func (r *realm) sealedTicket(kind int32, key types.EncryptionKey) shown {
 	return with
 }
 
-// asks is the first token of a client that takes a key of its own, by its own rules.
+// asks returns the first token of a client that chooses a subkey, without the library's rules.
 func (s shown) asks(t *testing.T, own types.EncryptionKey) []byte {
 	t.Helper()
 	who, err := types.NewAuthenticator(s.realm, s.name)
@@ -168,8 +168,8 @@ func (s shown) asks(t *testing.T, own types.EncryptionKey) []byte {
 	return wrapped(apReq, body)
 }
 
-// A key table of Windows has keys of RC4 beside the others. One who knows that of the
-// service makes tickets for anybody: a good key around one changes nothing.
+// A Windows key table also has RC4 keys. An attacker who knows the service's RC4 key
+// can make tickets for anybody; a strong key around such a ticket does not help.
 func TestWeakEncryptionIsRefusedWhereverItIs(t *testing.T) {
 	const weak, good = 23, 18
 	r := newRealm(t, good)
@@ -198,7 +198,7 @@ func TestWeakEncryptionIsRefusedWhereverItIs(t *testing.T) {
 	}
 }
 
-// The service may take a key, too.
+// The service may choose a subkey, too.
 func TestWeakKeyOfTheServiceIsRefused(t *testing.T) {
 	r := newRealm(t, 18)
 	for kind, size := range map[int32]int{18: 32, 23: 16} {
@@ -226,7 +226,7 @@ func TestWeakKeyOfTheServiceIsRefused(t *testing.T) {
 	}
 }
 
-// A name whose parts have marks of their own would be written as that of somebody else.
+// A name whose parts contain separators would be written as the name of somebody else.
 func TestNamesThatReadAsOthersAreRefused(t *testing.T) {
 	r := newRealm(t, 18)
 	for _, parts := range [][]string{{"kafka/h2"}, {"bob@EXAMPLE.COM"}, {"bob", ""}, {}, {`a\b`}} {
@@ -253,7 +253,7 @@ func TestNamesThatReadAsOthersAreRefused(t *testing.T) {
 	}
 }
 
-// A key table may have the keys of one name in two realms; a section is of one of them.
+// A key table may have keys of the same name in two realms; a section belongs to one of them.
 func TestTicketOfAnotherRealmIsRefused(t *testing.T) {
 	ours, others := newRealm(t, 18), newRealm(t, 18)
 	others.name, others.path = "OTHER.COM", ours.path
@@ -303,7 +303,7 @@ func TestNewKeysCountAtOnce(t *testing.T) {
 	}
 }
 
-// A client does not accept a service that has not its key.
+// A client does not accept a service that does not have the service's key.
 func TestServiceProvesItselfToo(t *testing.T) {
 	r, forger := newRealm(t, 18), newRealm(t, 18)
 	c := r.client(r.ticket("bob", "zookeeper/h1", 1, soon()))
@@ -324,7 +324,7 @@ func TestServiceProvesItselfToo(t *testing.T) {
 	}
 }
 
-// A message of RFC 4121 that was turned, as Windows turns them (section 4.2.5).
+// A rotated message of RFC 4121, as Windows sends it (section 4.2.5).
 func TestMessagesMayBeTurned(t *testing.T) {
 	key := types.EncryptionKey{KeyType: 18, KeyValue: bytes.Repeat([]byte{1}, 32)}
 	token, err := sealed(key, byAcceptor, 7, []byte("text"))
@@ -343,7 +343,7 @@ func TestMessagesMayBeTurned(t *testing.T) {
 	}
 	for at := range token {
 		if at == 6 || at == 7 {
-			continue // how far it is turned is not protected
+			continue // the rotation count is not protected
 		}
 		b := bytes.Clone(token)
 		b[at] ^= 1

@@ -15,7 +15,7 @@ func (s *Settings) krb5Conf() string {
 	return cmp.Or(s.Krb5Conf, os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf")
 }
 
-// DefaultRealm returns the realm of names without one; "" if Kerberos is not configured.
+// DefaultRealm returns the default realm; "" if Kerberos is not configured.
 func (s *Settings) DefaultRealm() (string, error) {
 	c, err := loadKrb5(s.krb5Conf())
 	switch {
@@ -30,7 +30,7 @@ func (s *Settings) DefaultRealm() (string, error) {
 // loadKrb5 reads Kerberos' configuration, as far as the library knows it.
 func loadKrb5(path string) (c *config.Config, err error) {
 	defer func() {
-		if p := recover(); p != nil { // the library does so at what it does not know
+		if p := recover(); p != nil { // the library panics on what it does not know
 			c, err = nil, fmt.Errorf("%s cannot be read: %v", path, p)
 		}
 	}()

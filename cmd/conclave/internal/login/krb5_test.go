@@ -58,8 +58,8 @@ func TestKerberosIsConfiguredAsMITReadsIt(t *testing.T) {
 	}
 }
 
-// A server without SASL starts wherever such a file is, and says what is wrong with it
-// where it counts.
+// A server without SASL starts even with such a file. If the file is needed, the error
+// says what is wrong with it.
 func TestKerberosConfigurationThatCannotBeReadIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "krb5.conf")
 	s := Settings{Krb5Conf: path}
@@ -90,7 +90,7 @@ func TestKerberosConfigurationThatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-// The file that RHEL and Fedora install, whose realms a directory beside it has.
+// The file that RHEL and Fedora install; its realms are in a directory next to it.
 const krb5OfRHEL = `# To opt out of the system crypto-policies configuration of krb5, remove the
 # symlink at /etc/krb5.conf.d/crypto-policies which will not be recreated.
 includedir DIR/
@@ -123,8 +123,9 @@ includedir DIR/
 # .example.com = EXAMPLE.COM
 `
 
-// TestKerberosOfRHELIsRead: values that the library does not know, and files of a
-// directory, in which those count that MIT's library takes.
+// TestKerberosOfRHELIsRead: it has values that the library does not know, and
+// includes a directory, of which only the files that MIT's library accepts are
+// read.
 func TestKerberosOfRHELIsRead(t *testing.T) {
 	dir, other := t.TempDir(), written(t, "other.conf", "[libdefaults]\n noaddresses = nil\n[domain_realm]\n .other.com = OTHER.COM\n")
 	for name, text := range map[string]string{
@@ -156,7 +157,7 @@ func TestKerberosOfRHELIsRead(t *testing.T) {
 	}
 }
 
-// TestMistakesOfKerberosAreToldWithTheirLine, in the file in which they are.
+// TestMistakesOfKerberosAreToldWithTheirLine: with the file and line in which they are.
 func TestMistakesOfKerberosAreToldWithTheirLine(t *testing.T) {
 	itself := filepath.Join(t.TempDir(), "krb5.conf")
 	deep := written(t, "deep.conf", "[libdefaults]\n\nforwardable = perhaps\n")

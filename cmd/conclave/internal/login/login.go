@@ -1,15 +1,15 @@
-// Package login makes SASL of the files with which operators of ZooKeeper set it up: a
-// JAAS file, whose sections say how a server proves who it is and which users it knows,
-// and Kerberos' key table and configuration.
+// Package login sets up SASL from the files that operators of ZooKeeper use: a JAAS file,
+// whose sections say how a server proves its identity and which users it knows, and
+// Kerberos' key table and configuration.
 //
 //	jaas.go      the file and its sections
 //	digest.go    sections of DigestLoginModule: DIGEST-MD5
 //	kerberos.go  sections of Krb5LoginModule: the key table
-//	cache.go     the tickets that somebody else has got
+//	cache.go     the tickets that another program has obtained
 //	krb5.go      Kerberos' configuration
-//	profile.go   the files that it is put together of
-//	accept.go    the side of GSSAPI that learns who the other one is
-//	initiate.go  the side that proves who it is
+//	profile.go   the files of which the configuration consists
+//	accept.go    the side of GSSAPI that learns the other's identity
+//	initiate.go  the side that proves its identity
 //	token.go     their messages (RFC 4121, RFC 4752)
 package login
 
@@ -22,7 +22,7 @@ import (
 	"github.com/conclave-project/conclave/internal/sasl"
 )
 
-// Settings are the keys about SASL that are the same for clients and for servers.
+// Settings are the SASL settings that clients and servers share.
 type Settings struct {
 	File          string // java.security.auth.login.config: the JAAS file, "" if there is none
 	Krb5Conf      string // java.security.krb5.conf, "" for KRB5_CONFIG or /etc/krb5.conf
@@ -49,13 +49,13 @@ func Open(s Settings) (*File, error) {
 	return &File{settings: s, sections: sections}, nil
 }
 
-// Has reports whether there is a section of a name.
+// Has reports whether there is a section with a name.
 func (f *File) Has(section string) bool {
 	_, ok := f.sections[section]
 	return ok
 }
 
-// Principal returns the name that Kerberos knows a server by, "" where a section has none.
+// Principal returns the Kerberos name of a server, "" if the section has none.
 func (f *File) Principal(section string) string {
 	m, ok := f.sections[section]
 	if !ok || !m.kerberos() || m.options["principal"] == "*" {
@@ -64,7 +64,8 @@ func (f *File) Principal(section string) string {
 	return m.options["principal"]
 }
 
-// Service says for what an exchange is: with DIGEST-MD5 both names are part of the proof.
+// Service names the service that an exchange is for. With DIGEST-MD5 both names are part of the
+// proof.
 type Service struct{ digest sasl.Digest }
 
 // The services of a server: its clients, and the other servers.
@@ -73,7 +74,8 @@ var (
 	Peers   = Service{sasl.Digest{Protocol: "zookeeper-quorum", Host: "zk-quorum-sasl-md5"}}
 )
 
-// Server returns what begins exchanges with those that prove themselves by a section.
+// Server returns a function that begins exchanges in which the other side proves its identity by a
+// section.
 func (f *File) Server(section string, service Service) (func() sasl.Server, error) {
 	m, err := f.section(section)
 	if err != nil {
@@ -85,8 +87,9 @@ func (f *File) Server(section string, service Service) (func() sasl.Server, erro
 	return f.digestServer(section, m, service)
 }
 
-// Client returns what begins exchanges in which this server proves who it is, to one of
-// a principal such as zkquorum/host@REALM; with DIGEST-MD5 that has no meaning.
+// Client returns a function that begins exchanges in which this server proves its
+// identity to a server with a principal such as zkquorum/host@REALM. With DIGEST-MD5
+// the principal is ignored.
 func (f *File) Client(section string, service Service) (Begin, error) {
 	m, err := f.section(section)
 	if err != nil {
@@ -98,8 +101,8 @@ func (f *File) Client(section string, service Service) (Begin, error) {
 	return f.digestClient(section, m, service)
 }
 
-// Begin begins an exchange in which this side proves itself to a principal. Its context
-// bounds what the exchange asks of a KDC; who begins none does not wait for one.
+// Begin begins an exchange in which this side proves its identity to a principal. The
+// context limits the requests to a KDC.
 type Begin func(ctx context.Context, principal string) (sasl.Client, error)
 
 func (f *File) section(name string) (*module, error) {
@@ -113,17 +116,17 @@ func (f *File) section(name string) (*module, error) {
 	return &m, nil
 }
 
-// wrong says what is wrong with a section.
+// wrong returns an error about a section.
 func (f *File) wrong(section, format string, args ...any) error {
 	return fmt.Errorf("%s: section %s: %w", f.settings.File, section, fmt.Errorf(format, args...))
 }
 
-// Several classes have the same meaning: that of Apache ZooKeeper, and those of the Java
+// Several classes have the same meaning: Apache ZooKeeper's, and those of the Java
 // runtimes of Oracle and IBM.
 func (m *module) digest() bool   { return strings.HasSuffix(m.class, ".DigestLoginModule") }
 func (m *module) kerberos() bool { return strings.HasSuffix(m.class, ".Krb5LoginModule") }
 
-// Kerberos reports whether a section uses it.
+// Kerberos reports whether a section uses Kerberos.
 func (f *File) Kerberos(section string) bool {
 	m, ok := f.sections[section]
 	return ok && m.kerberos()

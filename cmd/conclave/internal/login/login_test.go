@@ -81,8 +81,8 @@ func TestWhatIsWrongWithAFileIsSaidWithItsLine(t *testing.T) {
 	}
 }
 
-// A file that is nearly right has a password where something else is wanted. What is said
-// of it goes to a journal.
+// A file that is nearly right may have a password where something else is expected.
+// Errors about it end up in a journal, so they must not contain it.
 func TestPasswordsOfFilesThatAreWrongAreNotTold(t *testing.T) {
 	const password = "CANARY"
 	tried := func(text string) {
@@ -219,7 +219,7 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, text []byte) { _, _ = parse("jaas.conf", text) })
 }
 
-// TestSectionsOnThePagesAreRead: who copies a block has what it names.
+// TestSectionsOnThePagesAreRead: blocks that users copy from the documentation must parse.
 func TestSectionsOnThePagesAreRead(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/operations.md")
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// profile is what Kerberos' configuration and the files that it includes say, put
-// together as MIT's library does: sections and realms may stand in several files. It has
-// what the library here goes by, as it writes it; where MIT's takes the first of several
-// values the last one counts, as in Java.
+// profile is the content of Kerberos' configuration and the files that it includes,
+// merged as in MIT's library: sections and realms may be spread over several files. It
+// keeps only what the Go library uses. Of several values MIT's library takes the first,
+// but here the last one counts, as in Java.
 type profile struct {
 	defaults, domains []string            // lines of [libdefaults] and [domain_realm]
 	names             []string            // of realms, in their order
@@ -25,7 +25,7 @@ type profile struct {
 
 const filesMax = 1000 // of a profile
 
-// text is the profile in one file.
+// text returns the profile as one file.
 func (p *profile) text() string {
 	lines := slices.Concat([]string{"[libdefaults]"}, p.defaults, []string{"[domain_realm]"}, p.domains, []string{"[realms]"})
 	for _, name := range p.names {
@@ -71,11 +71,11 @@ func (p *profile) file(path string) error {
 	return nil
 }
 
-// profileReader is where in a file a reader is.
+// profileReader is the position of a reader in a file.
 type profileReader struct {
 	*profile
 	section string // "[realms]"
-	depth   int    // of blocks
+	depth   int    // nesting of blocks
 	realm   string // of the outermost block, in [realms]
 }
 
@@ -124,7 +124,7 @@ func (r *profileReader) opens(line, name string, named bool) error {
 	return nil
 }
 
-// relation adds a line that sets something, if it counts here.
+// relation adds a line that sets something, if it is used here.
 func (r *profileReader) relation(line, key, value string, is bool) error {
 	switch {
 	case r.section == "[realms]" && r.depth == 0 && strings.HasPrefix(value, "{"):
@@ -150,8 +150,9 @@ func (r *profileReader) relation(line, key, value string, is bool) error {
 	return nil
 }
 
-// setDefault adds a line of [libdefaults], if the library goes by it: it refuses values
-// that it does not know, of other keys, too.
+// setDefault adds a line of [libdefaults] if the library uses its key. Other lines must
+// go, because the library refuses values that it does not know even for keys that it
+// does not use.
 func (r *profileReader) setDefault(line, key, value string) error {
 	list := strings.FieldsFunc(value, func(c rune) bool { return c == ' ' || c == '\t' || c == ',' })
 	switch key {
@@ -173,17 +174,17 @@ func (r *profileReader) setDefault(line, key, value string) error {
 	return nil
 }
 
-// truth is how MIT's library reads yes and no.
+// truth holds the spellings of yes and no in MIT's library.
 var truth = map[string]bool{
 	"y": true, "yes": true, "true": true, "t": true, "1": true, "on": true,
 	"n": false, "no": false, "false": false, "f": false, "nil": false, "0": false, "off": false,
 }
 
-// included is which files of a directory count, beside those that end in .conf.
+// included matches the files of a directory that are read, besides those that end in .conf.
 var included = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// include adds a file, or those of a directory. Its errors are never those of a
-// configuration that is not there: somebody has named it.
+// include adds a file, or the files of a directory. A missing file is not
+// reported as a missing configuration, because an existing file names it.
 func (r *profileReader) include(directive, path string) error {
 	if !filepath.IsAbs(path) {
 		return errors.New("want a path that begins with /")

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// TestSilentKDCIsWaitedForNoLongerThanWanted: an attempt to connect ends, and the next one
-// begins while what asked for the first is still there, alone.
+// TestSilentKDCIsWaitedForNoLongerThanWanted: an attempt to connect ends in time, and the
+// next one begins while the single leftover request is still running.
 func TestSilentKDCIsWaitedForNoLongerThanWanted(t *testing.T) {
 	within, dir, kdc := awaittest.Within(t), t.TempDir(), silent(t)
 	keys := keytab.New()
@@ -53,11 +53,11 @@ func TestSilentKDCIsWaitedForNoLongerThanWanted(t *testing.T) {
 	}
 	first, end := context.WithCancel(within)
 	ended := attempt(first)
-	asked, err := kdc.Accept() // it is asked, and says nothing
+	asked, err := kdc.Accept() // it accepts, and answers nothing
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer asked.Close() // held until then: the collector closes a connection that nobody has
+	defer asked.Close() // kept until then: the garbage collector closes unreferenced connections
 	second, endSecond := context.WithCancel(within)
 	next := attempt(second)
 	end()

@@ -17,7 +17,7 @@ var (
 	apRep = [2]byte{2, 0}
 )
 
-// mechanism is the object identifier of Kerberos, as it stands in a token.
+// mechanism is the encoded object identifier of Kerberos.
 var mechanism = []byte{0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x12, 0x01, 0x02, 0x02}
 
 // wrapped puts the header in front of a message (RFC 2743, section 3.1).
@@ -65,7 +65,7 @@ func unwrapped(kind [2]byte, token []byte) ([]byte, error) {
 	return rest[len(head):], nil
 }
 
-// The flags of a sealed message, and the numbers that the keys are used with.
+// The flags of a sealed message, and the key usage numbers.
 const (
 	byAcceptor     = 1
 	confidential   = 2
@@ -77,8 +77,8 @@ const (
 
 const sealHeader = 16
 
-// sealed makes a message that anybody can read, and nobody change (RFC 4121, section
-// 4.2.4).
+// sealed builds a message that is integrity-protected but not encrypted (RFC 4121,
+// section 4.2.4).
 func sealed(key types.EncryptionKey, flags byte, number uint64, text []byte) ([]byte, error) {
 	sum, err := checksum(key, flags, number, text)
 	if err != nil {
@@ -97,7 +97,7 @@ func sealHead(flags byte, number uint64) []byte {
 	return b
 }
 
-// checksum is that of a message of the side that the flags name.
+// checksum returns the checksum of a message from the side that the flags name.
 func checksum(key types.EncryptionKey, flags byte, number uint64, text []byte) ([]byte, error) {
 	kind, err := crypto.GetEtype(key.KeyType)
 	if err != nil {
@@ -138,12 +138,12 @@ func unsealed(key types.EncryptionKey, side byte, token []byte) ([]byte, error) 
 	return text, nil
 }
 
-// The last messages agree on what follows (RFC 4752, section 3.1): nothing is protected
-// further, and so no message is taken.
+// The last messages agree on the protection of what follows (RFC 4752, section 3.1):
+// none, so no further messages are accepted.
 var noLayer = []byte{1, 0, 0, 0}
 
-// strong refuses the encryptions of former times, of a ticket and of each key: their
-// messages have another form, and a ticket is as good as the weakest of them.
+// strong refuses old encryption types, for a ticket and for each key: their messages
+// have a different form, and a ticket is only as strong as the weakest of them.
 func strong(types ...int32) error {
 	const oldest, newest = 17, 20 // aes128-cts-hmac-sha1-96 to aes256-cts-hmac-sha384-192
 	for _, t := range types {

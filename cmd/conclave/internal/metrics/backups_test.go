@@ -9,8 +9,8 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// Of backups there are figures where a server takes some; how old the last is tells the one
-// whose turn it is.
+// A server that takes backups has metrics about them. Only the server whose turn it is
+// reports the age of the last one.
 func TestBackupsHaveFiguresWhereTheyAreTaken(t *testing.T) {
 	const age = "conclave_backup_age_seconds"
 	for _, report := range []server.BackupReport{

@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Bounds of the port: it is for some servers of Prometheus.
+// Limits of the port: it is meant for a few Prometheus servers.
 const (
 	scrapesMax = 4
 	scrapeTime = 10 * time.Second
 	IdleTime   = 3 * time.Minute // of a connection without a scrape
 )
 
-// Handler answers scrapes of /metrics with what c collects; process adds the figures of the
+// Handler answers scrapes of /metrics with the metrics of c; process adds those of the
 // process and of the Go runtime. Errors are logged.
 func Handler(c *Collector, process bool, logger *slog.Logger) http.Handler {
 	registry := prometheus.NewPedanticRegistry()

@@ -241,8 +241,8 @@ func TestAScrapeTellsOfAnEnsembleUnderTheNamesOfZooKeeper(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The followers are a quorum without the leader's disk, and a read is counted after it
-	// was answered.
+	// The followers are a quorum without the leader's disk, and a read is counted only
+	// after its answer: the metrics may come late.
 	for s := ensemble.Server(leader); ctx.Err() == nil && (s.Status().Syncs == 0 || s.Meters().Reads.Count < 3); {
 		runtime.Gosched()
 	}
@@ -307,7 +307,7 @@ func TestAScrapeTellsOfAnEnsembleUnderTheNamesOfZooKeeper(t *testing.T) {
 	}
 }
 
-// Clients choose the names of paths: one that cannot be a label takes no other figure away.
+// Clients choose path names: a name that cannot be a label must not remove any other metric.
 func TestAScrapeWithoutNamesThatAreNotUTF8(t *testing.T) {
 	s := told{dir: t.TempDir()}
 	s.status.Mode = server.ModeStandalone

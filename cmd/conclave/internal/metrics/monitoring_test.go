@@ -27,7 +27,7 @@ var (
 	identifiers = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*(\s*\()?`)
 )
 
-// servedNames are all series names of a server, and which of them Apache has too.
+// servedNames returns all series names of a server, and which of them Apache has, too.
 func servedNames() (all, apaches map[string]bool) {
 	all, apaches = map[string]bool{"up": true}, map[string]bool{"up": true}
 	for i := range names {
@@ -53,7 +53,7 @@ func servedNames() (all, apaches map[string]bool) {
 	return all, apaches
 }
 
-// The alerts of the first group are for Apache as well: they name nothing of ours.
+// The alerts of the first group also work for Apache, so they name none of our own metrics.
 func TestAlertsNameWhatIsServed(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/monitoring/conclave.rules.yml")
 	if err != nil {
@@ -124,8 +124,8 @@ func TestTheDashboardNamesWhatIsServed(t *testing.T) {
 	}
 }
 
-// The dashboard that Apache's docs name is number 10465 of grafana.com. What it asks for and
-// is not served has a reason in the table, or is of the Java process.
+// The dashboard that Apache's docs name is number 10465 of grafana.com. Each metric that it
+// uses and that is not served either has a reason in the table or is about the Java process.
 func TestWhatTheStockDashboardNamesIsServedOrHasAReason(t *testing.T) {
 	text, err := os.ReadFile("testdata/grafana-10465.txt")
 	if err != nil {

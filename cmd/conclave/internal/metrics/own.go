@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// An ownName is a metric of ours: its name begins with conclave_, times are in seconds.
+// An ownName is one of our own metrics: its name begins with conclave_, and times are in seconds.
 type ownName struct {
 	name, text, labels string
 	desc               *prometheus.Desc
@@ -65,7 +65,7 @@ var (
 	ownSnapshots = declare("server_snapshot_seconds", "as snapshottime, a histogram")
 )
 
-// disks sends how large the directories are, and how much space their disks have.
+// disks emits the sizes of the directories and the space on their disks.
 func (c *Collector) disks(dirs []dir, out chan<- prometheus.Metric) {
 	send := func(n *ownName, v float64, use string) {
 		out <- prometheus.MustNewConstMetric(n.desc, prometheus.GaugeValue, v, use)
@@ -79,7 +79,7 @@ func (c *Collector) disks(dirs []dir, out chan<- prometheus.Metric) {
 	}
 }
 
-// own sends them.
+// own emits our own metrics.
 func own(s *sample, out chan<- prometheus.Metric) {
 	gauge := func(n *ownName, v float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(n.desc, prometheus.GaugeValue, v, labels...)
@@ -118,7 +118,7 @@ func own(s *sample, out chan<- prometheus.Metric) {
 	for i := range s.Learners {
 		l := &s.Learners[i]
 		if told[l.Server] {
-			continue // its older link, or another stranger that says the same number
+			continue // an older link of the same learner, or a stranger that claims the same number
 		}
 		told[l.Server] = true
 		id := strconv.FormatUint(uint64(l.Server), 10)
@@ -133,8 +133,8 @@ func own(s *sample, out chan<- prometheus.Metric) {
 	}
 }
 
-// histogram gives a distribution of microseconds in seconds, with a bucket for each power
-// of two from 128 µs to 67 s.
+// histogram converts a distribution of microseconds to seconds, with a bucket for each
+// power of two from 128 µs to 67 s.
 func histogram(desc *prometheus.Desc, d *tally.Distribution) prometheus.Metric {
 	const first, last = 7, 26
 	buckets, below, next := map[float64]uint64{}, int64(0), 0

@@ -6,14 +6,14 @@ import (
 	"github.com/conclave-project/conclave/internal/tally"
 )
 
-// windowTime is how far quantiles look back, as far as those of ZooKeeper's client.
+// windowTime is how far quantiles look back: as far as in the client library that ZooKeeper uses.
 const windowTime = 10 * time.Minute
 
-// snapshotsMax is how many earlier scrapes are kept for it; where scrapes are more
-// frequent than that, some are not.
+// snapshotsMax is how many earlier scrapes are kept; if scrapes are more frequent,
+// some are skipped.
 const snapshotsMax = 20
 
-// A window remembers a distribution as earlier scrapes have seen it.
+// A window remembers the states of a distribution at earlier scrapes.
 type window struct{ seen []seen }
 
 type seen struct {
@@ -21,8 +21,8 @@ type seen struct {
 	d  *tally.Distribution
 }
 
-// since returns what was added in the window, and remembers d. What came before the first
-// scrape counts until that is older than the window.
+// since returns what was added in the window, and remembers d. Values from before the
+// first scrape count until that scrape is older than the window.
 func (w *window) since(d *tally.Distribution, now time.Time) *tally.Distribution {
 	for len(w.seen) > 1 && now.Sub(w.seen[1].at) >= windowTime {
 		w.seen = w.seen[1:]

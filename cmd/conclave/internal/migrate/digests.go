@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Digests are the digests of its tree that a server remembers, by zxid: those of every
-// 128th transaction.
+// Digests are the tree digests that a server remembers, by zxid: those of every 128th
+// transaction.
 type Digests map[uint64]uint64
 
 // DigestEvery is the number that divides the zxids whose digests servers remember.
 const DigestEvery = 128
 
-// ParseHash reads the answer to the four-letter word hash: lines "<zxid in hex>: <digest>".
+// ParseHash parses the answer to the four-letter word hash: lines "<zxid in hex>: <digest>".
 func ParseHash(text string) Digests {
 	all := Digests{}
 	for line := range strings.Lines(text) {
@@ -27,7 +27,7 @@ func ParseHash(text string) Digests {
 	return all
 }
 
-// ParseHashJSON reads what the command hash of an admin server answers.
+// ParseHashJSON parses the answer of an admin server to the command hash.
 func ParseHashJSON(text []byte) (Digests, error) {
 	var answer struct {
 		Digests []struct {
@@ -57,16 +57,16 @@ func parseDigest(text string) (uint64, bool) {
 	return unsigned, err == nil
 }
 
-// Compared is what the digests of two servers say: at how many zxids both remember one,
-// and the first zxid at which they differ, 0 if there is none.
+// Compared is the result of comparing the digests of two servers: for how many zxids
+// both remember one, and the first zxid at which they differ, 0 if there is none.
 type Compared struct {
 	Equal   int
 	Last    uint64 // of those that are equal
 	Differs uint64
 }
 
-// Compare compares the digests of zxids above after: before that zxid a server may have
-// counted over a snapshot that already held a part of what came.
+// Compare compares the digests of zxids above after. Up to that zxid a server may have
+// computed digests on a snapshot that already contained some of the later transactions.
 func Compare(a, b Digests, after uint64) (c Compared) {
 	for zxid, digest := range a {
 		other, both := b[zxid]

@@ -1,18 +1,18 @@
-// Package migrate decides how an ensemble goes from Apache ZooKeeper's servers to
+// Package migrate plans how an ensemble moves from Apache ZooKeeper's servers to
 // Conclave's, and back, while it serves.
 //
-// In go what was seen of the servers of an ensemble, the digests that they remember,
-// and the scripts from which Apache's servers have their flags; out come the next
-// server to exchange, whether two servers have the same tree, and settings. It opens
-// no socket, reads no file and starts nothing. What always holds:
+// From the observed states of the servers it derives the next server to replace,
+// from their digests whether two servers have the same tree, and from the scripts of
+// Apache's servers their settings. It opens no socket, reads no file and starts
+// nothing. What always holds:
 //
-//	migrate-G1  A step takes one server away, and those that serve without it, and
-//	            can store what is written, are a quorum.
-//	migrate-G2  Next looks at nothing but the servers: who asks again after any
-//	            interruption is told where to go on, and the way back is the same
-//	            question with the other kind.
-//	migrate-G3  Observers go first, then followers, the leader last: one election is
-//	            the least that an exchange costs.
+//	migrate-G1  A step stops one server, and the others that serve and can store
+//	            writes are still a quorum.
+//	migrate-G2  Next depends only on the servers: after any interruption the
+//	            same call returns where to continue, and the way back is the
+//	            same call with the other kind.
+//	migrate-G3  Observers go first, then followers, the leader last: this costs
+//	            one election, the minimum.
 //
 // It does not know how servers are stopped and started.
 package migrate
@@ -26,16 +26,16 @@ import (
 	"github.com/conclave-project/conclave/internal/quorum"
 )
 
-// Kind is whose program a server is.
+// Kind is whose software a server runs.
 type Kind string
 
-// The kinds; "" is that of a server that does not tell its version.
+// The kinds; "" is for a server that does not reveal its version.
 const (
 	Apache   Kind = "apache"
 	Conclave Kind = "conclave"
 )
 
-// KindOf tells the kind by the version that a server names in its answer to srvr.
+// KindOf returns the kind for the version in a server's answer to srvr.
 func KindOf(version string) Kind {
 	switch {
 	case version == "":
@@ -46,12 +46,12 @@ func KindOf(version string) Kind {
 	return Apache
 }
 
-// Server is what was seen of one server.
+// Server is the observed state of one server.
 type Server struct {
 	ID   quorum.ID
 	Kind Kind
 	Mode string // leader, follower, observer; "" if it serves nobody
-	Full bool   // its disk is: it serves, and stores nothing
+	Full bool   // its disk is full: it serves, but stores nothing
 }
 
 // Serves reports whether clients get answers.
@@ -59,19 +59,19 @@ func (s *Server) Serves() bool {
 	return s.Mode == "leader" || s.Mode == "follower" || s.Mode == "observer"
 }
 
-// Step is the exchange of one server.
+// Step is the replacement of one server.
 type Step struct {
 	Server Server
 	Left   int // steps after this one
 }
 
-// Refusal is why no step may be taken now.
+// Refusal is the reason why no step is possible now.
 type Refusal struct{ Why, Hint string }
 
 func (r *Refusal) Error() string { return r.Why }
 
-// Next returns the step that comes next on the way to servers of one kind, nil if all
-// are. set is the quorum of the ensemble. The error is a *Refusal.
+// Next returns the next step towards servers of one kind, nil if all are of that
+// kind. set is the quorum of the ensemble. The error is a *Refusal.
 func Next(servers []Server, set quorum.Set, to Kind) (*Step, error) {
 	var todo []Server
 	var storing, full quorum.IDs
@@ -119,12 +119,12 @@ func Next(servers []Server, set quorum.Set, to Kind) (*Step, error) {
 	return &Step{Server: first, Left: len(todo) - 1}, nil
 }
 
-// rank orders the servers that are to be exchanged: one that is down costs nothing.
+// rank orders the servers to replace: a server that is down costs nothing.
 func rank(s *Server) int {
 	return slices.Index([]string{"", "observer", "follower", "leader"}, s.Mode)
 }
 
-// Plan returns all steps from here, in order, if each goes well. The error is a *Refusal.
+// Plan returns all remaining steps, in order, provided that each succeeds. The error is a *Refusal.
 func Plan(servers []Server, set quorum.Set, to Kind) ([]Step, error) {
 	servers = slices.Clone(servers)
 	var steps []Step

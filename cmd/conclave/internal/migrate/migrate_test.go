@@ -128,8 +128,8 @@ JVMFLAGS="
 	}
 }
 
-// TestNothingThatAScriptSetsIsOverlooked: neither what is added to a variable, nor another script; and what is for
-// clients is for clients.
+// TestNothingThatAScriptSetsIsOverlooked: neither additions to a variable nor another script; and client
+// settings are not taken for the server's.
 func TestNothingThatAScriptSetsIsOverlooked(t *testing.T) {
 	got := ReadScript("java.env", `export CLIENT_JVMFLAGS="-Dzookeeper.client.secure=true"
 export SERVER_JVMFLAGS="-Xmx1g"
@@ -159,7 +159,7 @@ JVMFLAGS=-Da=1;JVMFLAGS=-Djute.maxbuffer=1
 	}
 }
 
-// FuzzReadScript: no script ends the program.
+// FuzzReadScript: no script makes the program panic.
 func FuzzReadScript(f *testing.F) {
 	f.Add("JVMFLAGS=\"$JVMFLAGS -Da=b\"\n")
 	f.Add("JVMFLAGS='")

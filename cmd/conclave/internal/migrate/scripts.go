@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Script is what a java.env or zookeeper-env.sh sets, as far as that can be read
-// without running it.
+// Script holds the settings of a java.env or zookeeper-env.sh, as far as they
+// can be read without running it.
 type Script struct {
 	Variables map[string]string
-	Unread    []string // lines that set one of the variables in a way that only a shell knows
+	Unread    []string // lines that set one of the variables in a way that only a shell understands
 }
 
-// scriptVariables are those that say how a server behaves.
+// scriptVariables are the variables that affect a server.
 var scriptVariables = []string{"SERVER_JVMFLAGS", "JVMFLAGS", "ZOO_DATADIR_AUTOCREATE_DISABLE"}
 
-// goesOn stands where a line goes on in the next one.
+// goesOn replaces the line break where a line continues on the next.
 const goesOn = "\x00"
 
 // sets finds where a line sets one of them, also by adding to it or by default, or has the shell
@@ -32,7 +32,7 @@ var sets = regexp.MustCompile(`(^|\W)(` + strings.Join(scriptVariables, "|") + `
 // of the variables that Apache's scripts start Java with. name is for messages.
 func ReadScript(name, text string) Script {
 	s := Script{Variables: map[string]string{}}
-	inside := 0 // of if, case and loops, where a line may not count
+	inside := 0 // depth of if, case and loops, where a line may not be executed
 	n, next := 0, 1
 	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", goesOn)) {
 		n, next = next, next+1+strings.Count(line, goesOn)
@@ -60,8 +60,8 @@ func ReadScript(name, text string) Script {
 	return s
 }
 
-// expand is the value of an assignment in one pair of quotes or in none, with the
-// variables known so far in place of their names.
+// expand returns the value of an assignment, in one pair of quotes or none, with
+// known variables replaced by their values.
 func (s *Script) expand(value string) (string, bool) {
 	value = strings.TrimSpace(value)
 	single := false

@@ -1,5 +1,5 @@
 // Package scripts is for tests: it runs shell sessions, as a user would type
-// them, with the programs of this tree.
+// them, with the programs built from this source tree.
 package scripts
 
 import (
@@ -28,12 +28,13 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Run runs the scripts of a directory, with CONCLAVE_STORE set to the store if
-// there is one, and with more in the environment: LEASE is for all candidates,
-// LONG is more, PROGRAM is the path of conclave.
+// Run runs the scripts of a directory. CONCLAVE_STORE is the store if there is
+// one. Other variables are LEASE, the lease of all candidates, LONG, which is
+// longer, and PROGRAM, the path of conclave.
 func Run(t *testing.T, dir, store string, more ...string) {
 	if signal.Ignored(syscall.SIGHUP) {
-		// Tests under nohup: the commands would ignore the SIGHUP of a script, as they should.
+		// If the tests run under nohup, the commands would ignore a script's SIGHUP, as they
+		// should.
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	}
 	testscript.Run(t, testscript.Params{
@@ -42,7 +43,7 @@ func Run(t *testing.T, dir, store string, more ...string) {
 			e.Setenv("XDG_STATE_HOME", e.Getenv("WORK")+"/state")
 			e.Setenv("XDG_RUNTIME_DIR", e.Getenv("WORK")+"/run")
 			e.Setenv("GORACE", os.Getenv("GORACE"))             // else a command ends a second late under the race detector
-			e.Setenv("PORT", fmt.Sprint(childtest.Ports(t, 4))) // a dev that is told it takes those that follow, too
+			e.Setenv("PORT", fmt.Sprint(childtest.Ports(t, 4))) // dev also uses the ports that follow the given one
 			for _, name := range []string{"PORT2", "PORT3", "PORT4", "PORT5", "PORT6"} {
 				e.Setenv(name, fmt.Sprint(childtest.Port(t)))
 			}
@@ -62,7 +63,7 @@ func Run(t *testing.T, dir, store string, more ...string) {
 			switch condition {
 			case "wholeline":
 				return command.ShowsWaiters(strings.ReplaceAll(store, "$WORK", "/work"))
-			case "trimpath": // built as a release is: it does not know where its sources are
+			case "trimpath": // built like a release: it does not know where its sources are
 				_, here, _, _ := runtime.Caller(0)
 				return !filepath.IsAbs(here), nil
 			}
@@ -98,8 +99,8 @@ func waitFor(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("waited %v in vain for %v", Patience, args)
 }
 
-// until runs a command again and again until a line of its standard output matches, for
-// what another process does when it has the time:
+// until runs a command repeatedly until a line of its standard output matches, to wait
+// for another process:
 //
 //	until PATTERN COMMAND...
 func until(ts *testscript.TestScript, neg bool, args []string) {
@@ -153,9 +154,9 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// webGet asks for a page until it is answered with a status, trusting the authority of a
-// directory that certificates has made; it shows the client's certificate of there if it is
-// named. The headers and the page are the standard output. With ! there must be no answer:
+// webGet requests a page until the answer has a status. It trusts the authority in a
+// directory made by certificates, and with "client" it presents the client certificate from
+// there. Headers and page go to the standard output. With ! there must be no answer:
 //
 //	webget STATUS URL DIR [client]
 func webGet(ts *testscript.TestScript, neg bool, args []string) {

@@ -1,16 +1,16 @@
-// Package sdnotify tells the service manager that has started a server how it is: systemd,
-// or another one that sets NOTIFY_SOCKET.
+// Package sdnotify reports the state of a server to the service manager that started it:
+// systemd, or another one that sets NOTIFY_SOCKET.
 //
-// In goes a server that runs, out go datagrams on a socket. What always holds:
+// It watches a running server and sends datagrams to a socket. What always holds:
 //
 //	sdnotify-N1  READY goes out once: when clients are served, or when none have been for
-//	             QuorumWait. A unit that is started again is ready when the next one may be;
-//	             the first server of an ensemble does not wait for the others for ever.
+//	             QuorumWait. So in a rolling restart the next unit waits until this server
+//	             serves, and the first server of an ensemble does not wait for ever.
 //	sdnotify-N2  WATCHDOG goes out after the loop of the server has answered, and at no other
-//	             time: one that hangs is ended by its manager.
-//	sdnotify-N3  STOPPING goes out before the orderly end begins.
+//	             time: a server that hangs is ended by its manager.
+//	sdnotify-N3  STOPPING goes out before the orderly shutdown begins.
 //
-// It does not start, stop or restart anything, and what cannot be sent is logged once.
+// It does not start, stop or restart anything. A failure to send is logged once.
 package sdnotify
 
 import (
@@ -25,19 +25,19 @@ import (
 )
 
 const (
-	// QuorumWait is how long a server is not ready that finds no quorum.
+	// QuorumWait is how long a server without a quorum delays READY.
 	QuorumWait = 20 * time.Second
-	// look is between two looks at the server.
+	// look is the time between two looks at the server.
 	look = 100 * time.Millisecond
 )
 
-// Served is what is told of.
+// Served is the server that is reported on.
 type Served interface {
 	Serves() bool
 	Status() server.Status // waits for the loop
 }
 
-// Manager is who is told. Use FromEnvironment.
+// Manager is the service manager. Use FromEnvironment.
 type Manager struct {
 	send     func(state string) error
 	watchdog time.Duration // 0 for none
@@ -45,8 +45,8 @@ type Manager struct {
 	failed   bool
 }
 
-// FromEnvironment returns the manager that has started this process, nil if none asks to be
-// told. Value is os.Getenv.
+// FromEnvironment returns the manager that started this process, nil if none asks for
+// notifications. value is os.Getenv.
 func FromEnvironment(value func(string) string, log *slog.Logger) *Manager {
 	name := value("NOTIFY_SOCKET")
 	if name == "" {
@@ -62,7 +62,7 @@ func FromEnvironment(value func(string) string, log *slog.Logger) *Manager {
 	return m
 }
 
-// send writes one datagram; a name that begins with @ is an abstract one.
+// send writes one datagram; a name that begins with @ is in the abstract namespace.
 func send(name, state string) error {
 	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
 	if err != nil {
@@ -73,7 +73,7 @@ func send(name, state string) error {
 	return err
 }
 
-// Run tells of a server until the context ends, by which the server ends, too.
+// Run reports on a server until the context ends; the same context ends the server.
 func (m *Manager) Run(ctx context.Context, s Served) {
 	ticker := time.NewTicker(look)
 	defer ticker.Stop()

@@ -34,7 +34,7 @@ func (f *fake) Status() server.Status {
 	return server.Status{Ended: f.ended}
 }
 
-// told is what a manager was told, and when.
+// told records what a manager was told, and when.
 type told struct {
 	mu     sync.Mutex
 	began  time.Time
@@ -49,7 +49,7 @@ func (m *told) send(state string) error {
 	return nil
 }
 
-// when returns the moments at which a state was told.
+// when returns the times at which a state was reported.
 func (m *told) when(state string) (at []time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +61,8 @@ func (m *told) when(state string) (at []time.Duration) {
 	return at
 }
 
-// inBubble runs a manager in a bubble in which time is a matter of waiting.
+// inBubble runs a manager in a synctest bubble, where time passes only while everything
+// waits.
 func inBubble(t *testing.T, watchdog time.Duration, f *fake, story func(m *told)) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &told{began: time.Now()}
@@ -86,7 +87,7 @@ func TestAServerIsReadyWhenItServes(t *testing.T) {
 		}
 		f.serves.Store(true)
 		time.Sleep(time.Second)
-		f.serves.Store(false) // a change of the leader
+		f.serves.Store(false) // the leader changes
 		time.Sleep(time.Second)
 		f.serves.Store(true)
 		time.Sleep(2 * QuorumWait)
@@ -133,7 +134,8 @@ func TestAServerThatHangsIsNotAlive(t *testing.T) {
 	})
 }
 
-// TestAHungLoopIsNotToldAlive needs a lock that a bubble does not see through, and so the real clock.
+// TestAHungLoopIsNotToldAlive blocks on a lock, for which time in a bubble would not
+// advance, so it uses the real clock.
 func TestAHungLoopIsNotToldAlive(t *testing.T) {
 	f := &fake{}
 	m := &told{began: time.Now()}
@@ -184,7 +186,7 @@ func TestTheSocketIsThatOfTheEnvironment(t *testing.T) {
 		running.Wait()
 		conn.Close()
 
-		environment["WATCHDOG_PID"] = "1" // that of another process
+		environment["WATCHDOG_PID"] = "1" // the pid of another process
 		if m := FromEnvironment(value, slog.Default()); m.watchdog != 0 {
 			t.Error("takes the watchdog of another process for its own")
 		}

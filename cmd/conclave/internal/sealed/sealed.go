@@ -1,16 +1,16 @@
 // Package sealed encrypts the files of a backup with age (age-encryption.org/v1).
 //
-// In goes a place, and keys; out comes a place whose files are read and written as if they
-// were not encrypted. An encrypted file has the ending .age: age decrypts it, and gunzip
-// unpacks what comes out.
+// It wraps a place with keys: the wrapped place reads and writes files as if they were not
+// encrypted. An encrypted file has the ending .age: age decrypts it, and gunzip unpacks the
+// result.
 //
 // What always holds:
 //
-//	sealed-E1  Where recipients are given, nothing is written that is not for them alone.
-//	           Where some files are encrypted already, nothing is added in the clear.
-//	sealed-E2  Names and sizes show; contents show nothing but their length.
-//	sealed-E3  To write takes no identity: a server that takes backups cannot read them.
-//	sealed-E4  What was changed or cut is damage, and is told from a place that fails.
+//	sealed-E1  With recipients, everything that is written is encrypted for them alone.
+//	           If some files are encrypted already, nothing is added unencrypted.
+//	sealed-E2  Names and sizes are visible; of the contents, only their length is.
+//	sealed-E3  Writing needs no identity: a server that takes backups cannot read them.
+//	sealed-E4  A changed or truncated file is damage, and is distinguished from a place that fails.
 package sealed
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// The errors of keys that are missing, or do not fit.
+// Errors for keys that are missing or do not fit.
 var (
 	ErrNoIdentity    = errors.New("the file is encrypted, but no identity is given")
 	ErrWrongIdentity = errors.New("none of the given identities decrypts the file")
@@ -35,16 +35,17 @@ var (
 
 const suffix = backup.SealedSuffix
 
-// Place is a place with encrypted files. One goroutine uses it, and calls List first.
+// Place is a place with encrypted files. It must not be used concurrently, and List must be
+// called first.
 type Place struct {
 	under      backup.Place
 	recipients []age.Recipient
 	identities []age.Identity
-	sealed     map[string]bool // the files that are, by the names without the ending
+	sealed     map[string]bool // the encrypted files, by name without the ending
 }
 
-// New returns a place over another one. Without recipients it writes in the clear, without
-// identities it reads nothing that is encrypted.
+// New returns a place on top of another one. Without recipients it writes unencrypted,
+// without identities it cannot read encrypted files.
 func New(under backup.Place, recipients []age.Recipient, identities []age.Identity) *Place {
 	return &Place{under: under, recipients: recipients, identities: identities, sealed: map[string]bool{}}
 }
@@ -91,7 +92,7 @@ func (p *Place) Put(ctx context.Context, name string, write func(io.Writer) erro
 			return err
 		}
 		if err := write(seal); err != nil {
-			return err // the end is missing: nobody takes it for whole
+			return err // the end is missing, so nobody takes the file for complete
 		}
 		return seal.Close()
 	})
@@ -101,8 +102,7 @@ func (p *Place) Put(ctx context.Context, name string, write func(io.Writer) erro
 	return err
 }
 
-// Open implements backup.Place. Besides its errors there are ErrNoIdentity and
-// ErrWrongIdentity.
+// Open implements backup.Place. It may also return ErrNoIdentity or ErrWrongIdentity.
 func (p *Place) Open(ctx context.Context, name string) (io.ReadCloser, error) {
 	if !p.sealed[name] {
 		return p.under.Open(ctx, name)
@@ -137,15 +137,15 @@ func (p *Place) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// opened is a file that is decrypted as it is read.
+// opened is a file that is decrypted while it is read.
 type opened struct {
 	file    io.ReadCloser
 	name    string
 	content io.Reader
-	failed  error // of the place
+	failed  error // error of the place
 }
 
-// stored reads what is stored, and remembers the error with which that ended.
+// stored reads the encrypted bytes, and remembers the error that ended reading.
 func (o *opened) stored() io.Reader { return stored{o} }
 
 type stored struct{ *opened }
@@ -167,7 +167,7 @@ func (o *opened) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// judge tells damage from a place that cannot be read (sealed-E4).
+// judge distinguishes damage from a place that cannot be read (sealed-E4).
 func (o *opened) judge(err error) error {
 	if o.failed != nil {
 		return o.failed

@@ -20,7 +20,7 @@ import (
 // memory is a place in memory, whose files a test may change.
 type memory struct {
 	files map[string][]byte
-	fails error // of reading, after the first bytes
+	fails error // an error of reading, after the first bytes
 }
 
 func (m *memory) List(context.Context) ([]string, error) {
@@ -75,7 +75,7 @@ func put(t *testing.T, p backup.Place, name string) {
 	}
 }
 
-// read lists first, as a backup does.
+// read lists the files first, as a backup does.
 func read(t *testing.T, p backup.Place, name string) (string, error) {
 	t.Helper()
 	if _, err := p.List(t.Context()); err != nil {
@@ -115,7 +115,8 @@ func TestFilesAreReadByThoseWhoMay(t *testing.T) {
 	}
 }
 
-// Nothing is added in the clear to what is encrypted; what was in the clear can be read on.
+// Nothing is added unencrypted to an encrypted backup. Files from before the encryption
+// stay readable.
 func TestEncryptedBackupStaysEncrypted(t *testing.T) {
 	m := &memory{files: map[string][]byte{}}
 	mine := key(t)
@@ -154,7 +155,7 @@ func TestWriteThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-// A changed byte, and an end that is missing, are damage; a place that fails is not.
+// A changed byte and a missing end are damage; a failure of the place is not.
 func TestDamageIsToldFromAPlaceThatFails(t *testing.T) {
 	mine := key(t)
 	m := &memory{files: map[string][]byte{}}

@@ -16,24 +16,24 @@ import (
 const (
 	askMax       = 5 * time.Second // for one question
 	answerMax    = 16 << 20        // bytes of one answer
-	answerKeep   = time.Hour       // how long an answer is kept at most
-	silenceKeep  = 5 * time.Second // how long one that does not answer well is not asked again
+	answerKeep   = time.Hour       // the longest time that an answer is kept
+	silenceKeep  = 5 * time.Second // how long a failed source is not asked again
 	answersMax   = 4096            // answers kept at a time
 	ocspRequests = "application/ocsp-request"
 )
 
-// answer is what somebody has said, until it is to be asked again.
+// answer is a cached answer, until it expires.
 type answer struct {
-	sync.Mutex // held while it is asked for
+	sync.Mutex // held during the request
 	says       verdict
-	err        error // there is none, or none that counts
+	err        error // there is no valid answer
 	until      time.Time
 }
 
-// ask returns what a URL says to a question, or at all if that is nil, of certificates of
-// an issuer. Read makes sense of it, once, and returns when it ends to be true. What was
-// said before counts until then; several that ask for the same wait for one answer, and
-// no longer than it takes to get it.
+// ask returns the answer of a URL to a question about certificates of an issuer, or the
+// content of the URL if the question is nil. read parses an answer, once, and returns
+// when it expires. Until then the cached answer is used. Several callers with the same
+// question wait for one request.
 func (r *revocation) ask(url string, question []byte, issuer *x509.Certificate, read func([]byte) (verdict, time.Time, error)) (verdict, error) {
 	a := r.kept(url, question, issuer)
 	a.Lock()
@@ -57,7 +57,7 @@ func (r *revocation) ask(url string, question []byte, issuer *x509.Certificate, 
 	return a.says, nil
 }
 
-// kept returns the place of an answer.
+// kept returns the cache slot of an answer.
 func (r *revocation) kept(url string, question []byte, issuer *x509.Certificate) *answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -71,7 +71,7 @@ func (r *revocation) kept(url string, question []byte, issuer *x509.Certificate)
 	return r.answers[key]
 }
 
-// answerKey is what was asked, and of whose certificates.
+// answerKey identifies a question: what was asked, and about whose certificates.
 type answerKey struct {
 	url              string
 	question, issuer [sha256.Size]byte

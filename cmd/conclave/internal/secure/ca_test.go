@@ -22,7 +22,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// keyStore is a key store of a type.
+// keyStore returns a key store of the given type.
 func keyStore(t testing.TB, i *certtest.Identity, form, password string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -47,7 +47,7 @@ func keyStore(t testing.TB, i *certtest.Identity, form, password string) []byte 
 	return out.Bytes()
 }
 
-// trustStore is a trust store of a type.
+// trustStore returns a trust store of the given type.
 func trustStore(t testing.TB, a *certtest.Authority, form, password string) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -76,7 +76,8 @@ func file(t testing.TB, dir, name string, content []byte) string {
 	return path
 }
 
-// settings are those of an identity that trusts an authority, in PEM.
+// settings returns the settings, in PEM, of an identity that trusts an
+// authority.
 func settings(t testing.TB, dir string, who *certtest.Identity, trusted *certtest.Authority) Settings {
 	t.Helper()
 	return Settings{Key: Store{Location: file(t, dir, "key.pem", keyStore(t, who, "PEM", ""))},

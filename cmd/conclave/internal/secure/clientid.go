@@ -14,24 +14,26 @@ import (
 	"github.com/conclave-project/conclave/clock"
 )
 
-// ClientID says which text of its certificate is a client's id: its name (RFC 2253), or one
-// of its alternative names. As in X509AuthenticationUtil of the ZooKeeper that has groups.
+// ClientID defines which text of a certificate is the client's id: its name (RFC 2253), or
+// one of its alternative names, as in X509AuthenticationUtil of ZooKeeper versions with
+// groups.
 type ClientID struct {
 	Type    string // clientCertIdType: SAN for an alternative name, else the name
-	Kind    int    // clientCertIdSanMatchType: of the alternative name, as in RFC 5280: 1 mail, 2 DNS, 4 directory, 6 URI, 7 address, 8 OID
-	Match   string // clientCertIdSanMatchRegex: which must occur in it, and in no other; "" is any
-	Extract string // clientCertIdSanExtractRegex: of which the first occurrence is the id; "" is all of it
-	Group   int    // clientCertIdSanExtractMatcherGroupIndex: or this group of that
+	Kind    int    // clientCertIdSanMatchType: kind of the alternative name, by the numbers of RFC 5280: 1 mail, 2 DNS, 4 directory, 6 URI, 7 address, 8 OID
+	Match   string // clientCertIdSanMatchRegex: must match exactly one alternative name; "" matches any
+	Extract string // clientCertIdSanExtractRegex: its first match is the id; "" means the whole name
+	Group   int    // clientCertIdSanExtractMatcherGroupIndex: this group of the match is the id
 }
 
-// idRule is a ClientID that is ready for use; a nil one is the name.
+// idRule is a compiled ClientID; nil means that the name is the id.
 type idRule struct {
 	kind           int
 	match, extract *regexp.Regexp
 	group          int
 }
 
-// rule makes it, or says which setting is wrong. Keys are of the family ssl.x509.
+// rule returns the idRule, or an error that names the wrong setting. The keys belong to the
+// family ssl.x509.
 func (c *ClientID) rule() (*idRule, error) {
 	if !strings.EqualFold(c.Type, "SAN") {
 		return nil, nil
@@ -58,8 +60,8 @@ func (c *ClientID) rule() (*idRule, error) {
 	return r, nil
 }
 
-// clientID returns the id of a certificate. Where its alternative names have none, it is the
-// name, which is logged.
+// clientID returns the id of a certificate. If no alternative name yields an id, it logs
+// this and returns the name.
 func (s *Source) clientID(c *x509.Certificate) string {
 	if s.idRule == nil {
 		return subject(c)
@@ -101,7 +103,7 @@ func (r *idRule) of(c *x509.Certificate) (string, error) {
 
 var oidAlternatives = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// alternative writes an alternative name as Java does; false for one that is no text.
+// alternative returns an alternative name as Java writes it; false if it is not text.
 func alternative(v *asn1.RawValue) (string, bool) {
 	switch v.Tag {
 	case 1, 2, 6:
@@ -118,7 +120,7 @@ func alternative(v *asn1.RawValue) (string, bool) {
 	return "", false
 }
 
-// javaAddress writes an address; zeros of IPv6 stand in it.
+// javaAddress returns an address as Java writes it: zero groups of IPv6 are written out.
 func javaAddress(b []byte) string {
 	if len(b) != net.IPv6len {
 		return net.IP(b).String()

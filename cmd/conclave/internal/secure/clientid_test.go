@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/internal/certtest"
 )
 
-// TestWhichTextOfACertificateIsTheID: as matchAndExtractSAN; what it finds nothing in is known
-// by its name.
+// TestWhichTextOfACertificateIsTheID: as in matchAndExtractSAN; without a match, the name
+// of the certificate is the id.
 func TestWhichTextOfACertificateIsTheID(t *testing.T) {
 	ca := certtest.New("ca")
 	uri := func(c *x509.Certificate, all ...string) {
@@ -67,7 +67,7 @@ func TestWhichTextOfACertificateIsTheID(t *testing.T) {
 		s.idRule, err = c.rule.rule()
 		must(t, err)
 		got := s.clientID(c.of)
-		s.clientID(c.of) // a line a minute: clients choose how often they come
+		s.clientID(c.of) // one log line a minute: clients choose how often they connect
 		if lines := strings.Count(log.String(), "\n"); lines > 1 {
 			t.Errorf("%+v: %d lines", c.rule, lines)
 		}

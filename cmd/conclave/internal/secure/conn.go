@@ -16,14 +16,15 @@ import (
 	"github.com/conclave-project/conclave/internal/names"
 )
 
-// Listener returns a listener whose connections shake hands with their first Read,
-// Write or Prove. With plainToo, connections that do not begin as TLS does are plain.
+// Listener returns a listener whose connections do the TLS handshake with their first
+// Read, Write or Prove. With plainToo, connections that do not begin like TLS are
+// plain.
 func (s *Source) Listener(l net.Listener, plainToo bool) net.Listener {
 	return &listener{Listener: l, source: s, plainToo: plainToo}
 }
 
-// PeerListener is Listener for the servers of an ensemble: who shows a certificate must be
-// one of the hosts.
+// PeerListener is Listener for the servers of an ensemble: the certificate of the other
+// end must be for one of the hosts.
 func (s *Source) PeerListener(l net.Listener, plainToo bool, hosts func() []string) net.Listener {
 	return &listener{Listener: l, source: s, plainToo: plainToo, hosts: hosts}
 }
@@ -44,8 +45,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &Conn{Conn: bare, source: l.source, plainToo: l.plainToo, hosts: l.hosts}, nil
 }
 
-// Conn is a connection that came in. It is used as any other; deadlines bound the
-// handshake, too, and Close ends it at once, and the other end is not told first.
+// Conn is an accepted connection. It is used like any other. Deadlines also limit
+// the handshake. Close ends it at once, without a TLS close message.
 type Conn struct {
 	net.Conn
 	source   *Source
@@ -54,11 +55,11 @@ type Conn struct {
 
 	once   sync.Once
 	err    error
-	stream io.ReadWriter            // what is read and written once hands were shaken
-	secure atomic.Pointer[tls.Conn] // nil if it is plain
+	stream io.ReadWriter            // read and written after the handshake
+	secure atomic.Pointer[tls.Conn] // nil if the connection is plain
 }
 
-// ErrPlain is why a connection ends that does not speak TLS where it must.
+// ErrPlain ends a plain connection where TLS is required.
 var ErrPlain = errors.New("a connection without TLS on a port that asks for it")
 
 // tlsHandshake is the first byte of TLS. No message of ZooKeeper's protocols begins with
@@ -94,23 +95,24 @@ func (c *Conn) begin() error {
 	return nil
 }
 
-// A handshake in which a client, or a server, sends up to helloBytes does not count: a first
-// message, and a certificate or two. What is longer counts, and all at one time have no more
-// than longBytesMax, those of one host a quarter of it: a client that has proved nothing may
-// send 64 KiB, and takes twice as much memory.
+// A handshake is not counted until the other end has sent more than helloBytes, enough for
+// a first message and a certificate or two. Longer handshakes are counted: together they
+// may use longBytesMax at a time, and the handshakes of one host a quarter of that. Without
+// this limit, a client that has proved nothing could send 64 KiB, which uses twice as much
+// memory.
 const (
 	helloBytes   = 6 << 10
 	longBytesMax = 4 << 20
 )
 
-// longHandshakes are the bytes of those, by the host at the other end.
+// longHandshakes counts the bytes of long handshakes, by the host at the other end.
 type longHandshakes struct {
 	mu  sync.Mutex
 	all int64
 	of  map[netip.Addr]int64
 }
 
-// add counts bytes; false if they are too many, and counted nonetheless.
+// add counts bytes. It returns false if there are too many, but counts them anyway.
 func (l *longHandshakes) add(host netip.Addr, bytes int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -124,41 +126,41 @@ func (l *longHandshakes) add(host netip.Addr, bytes int64) bool {
 	return l.all <= longBytesMax && l.of[host] <= longBytesMax/4
 }
 
-// addrOf is the address of the other end, the zero one if it has none.
+// addrOf returns the address of the other end, the zero address if there is none.
 func addrOf(a net.Addr) netip.Addr {
 	at, _ := netip.ParseAddrPort(a.String())
 	return at.Addr()
 }
 
-// ErrCrowded is why a long handshake ends while there are many others.
+// ErrCrowded ends a long handshake while there are too many others.
 var ErrCrowded = errors.New("too many long handshakes at one time")
 
-// prefixed is a connection of which the first byte was read.
+// prefixed is a connection whose first byte was already read.
 type prefixed struct {
 	net.Conn
 	head []byte
 
-	long *longHandshakes // nil if hands are not shaken now
+	long *longHandshakes // nil if there is no handshake in progress
 	host netip.Addr
-	got  int64 // in this handshake
+	got  int64 // bytes received in this handshake
 
-	flight   int  // bytes that have come since this side has said something
-	answered bool // it has
+	flight   int  // bytes received since this side last wrote
+	answered bool // this side has written
 }
 
-// A client may say no more at a time than Java's servers take: a first message of half of
-// messageBytesMax, which is eight times what one with keys for quantum computers has, and then
-// certificates with what belongs to them.
+// A client may send no more at a time than Java's servers accept: a first message of half
+// of messageBytesMax, which is eight times the size of a first message with post-quantum
+// keys, and after that certificates and their accompanying messages.
 const (
-	messageBytesMax = 32 << 10 // of Java, jdk.tls.maxHandshakeMessageSize
+	messageBytesMax = 32 << 10 // Java's default, jdk.tls.maxHandshakeMessageSize
 	firstBytesMax   = messageBytesMax / 2
-	flightBytesMax  = messageBytesMax + 1<<10 // with the heads of its records, and the proof of the key
+	flightBytesMax  = messageBytesMax + 1<<10 // plus the record headers and the proof of the key
 )
 
-// ErrLong is why a handshake ends in which a client says too much.
+// ErrLong ends a handshake in which a client sends too much.
 var ErrLong = errors.New("the handshake is too long")
 
-// shaken is for the end of the handshake.
+// shaken is called at the end of the handshake.
 func (p *prefixed) shaken() {
 	if p.got > helloBytes {
 		p.long.add(p.host, helloBytes-p.got)
@@ -166,7 +168,7 @@ func (p *prefixed) shaken() {
 	p.long = nil
 }
 
-// count counts what has come in the handshake, and returns why it is too much.
+// count counts bytes received in the handshake, and returns an error if they are too many.
 func (p *prefixed) count(n int) error {
 	before := max(p.got, helloBytes)
 	p.got += int64(n)
@@ -184,7 +186,7 @@ func (p *prefixed) count(n int) error {
 	return nil
 }
 
-// Write implements net.Conn. What is said in a handshake answers all that has come.
+// Write implements net.Conn. A write during the handshake answers everything received so far.
 func (p *prefixed) Write(b []byte) (int, error) {
 	if p.long != nil { // nobody else reads or writes then
 		p.flight, p.answered = 0, true
@@ -223,11 +225,11 @@ func (c *Conn) Write(b []byte) (int, error) {
 	return c.stream.Write(b)
 }
 
-// Secure reports whether it speaks TLS, once hands were shaken.
+// Secure reports, after the handshake, whether the connection uses TLS.
 func (c *Conn) Secure() bool { return c.secure.Load() != nil }
 
-// End closes it as Close does, and tells the other end of TLS before, so that a message of
-// which nothing tells the length is known to be whole.
+// End closes the connection like Close, but first sends a TLS close message, so the other
+// end knows that a message without a length is complete.
 func (c *Conn) End() error {
 	if secure := c.secure.Load(); secure != nil {
 		return secure.Close()
@@ -235,7 +237,7 @@ func (c *Conn) End() error {
 	return c.Close()
 }
 
-// CloseWrite says that nothing more is sent.
+// CloseWrite closes the sending side.
 func (c *Conn) CloseWrite() error {
 	if secure := c.secure.Load(); secure != nil {
 		if err := secure.CloseWrite(); err != nil {
@@ -251,8 +253,8 @@ func (c *Conn) CloseWrite() error {
 // NetConn returns the connection below.
 func (c *Conn) NetConn() net.Conn { return c.Conn }
 
-// IsOf returns an error if the other end has shown a certificate, certificates are compared
-// with hosts, and this one is for none of some hosts: a server does not act as another.
+// IsOf returns an error if the other end has a certificate, certificates are compared with
+// hosts, and this one is for none of the given hosts. So a server cannot act as another.
 func (c *Conn) IsOf(hosts []string) error {
 	if err := c.shake(); err != nil {
 		return err
@@ -273,8 +275,9 @@ func (c *Conn) IsOf(hosts []string) error {
 	return fmt.Errorf("the certificate of %s is for none of its hosts: %s", subject(state.PeerCertificates[0]), strings.Join(hosts, ", "))
 }
 
-// Prove shakes hands, and returns the id of the certificate that the other end has proved to
-// hold: its name as Java writes it, or what Settings.ClientID says; "" for none.
+// Prove does the handshake, and returns the id of the certificate that the other end has
+// proved to hold: its name as Java writes it, or the text that Settings.ClientID selects; ""
+// for none.
 func (c *Conn) Prove() (string, error) {
 	if err := c.shake(); err != nil {
 		return "", err
@@ -289,7 +292,7 @@ func (c *Conn) Prove() (string, error) {
 	return "", nil
 }
 
-// Dial connects to host:port and shakes hands.
+// Dial connects to host:port and does the handshake.
 func (s *Source) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	bare, err := names.System().DialContext(ctx, network, address)
 	if err != nil {

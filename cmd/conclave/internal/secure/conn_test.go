@@ -20,7 +20,8 @@ import (
 	"github.com/conclave-project/conclave/internal/certtest"
 )
 
-// echo serves what a source makes of a port: the name of who connects, then what it says.
+// echo serves a port of the source: it answers with the name of the client, followed by
+// what the client sends.
 func echo(t *testing.T, s *Source, plainToo bool) string {
 	t.Helper()
 	return serve(t, func(l net.Listener) net.Listener { return s.Listener(l, plainToo) })
@@ -56,7 +57,7 @@ func serve(t *testing.T, secured func(net.Listener) net.Listener) string {
 	return bare.Addr().String()
 }
 
-// says sends a line and returns what comes back, with the name in front.
+// says sends a line and returns the answer, which begins with the name.
 func says(c net.Conn, line string) (string, error) {
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
 	if _, err := io.WriteString(c, line+"\n"); err != nil {
@@ -80,7 +81,7 @@ func open(t *testing.T, s Settings) *Source {
 	return source
 }
 
-// client is how a Go program connects.
+// client returns the TLS configuration of a Go client.
 func client(ca *certtest.Authority, who *certtest.Identity) *tls.Config {
 	c := &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"}
 	if who != nil {
@@ -144,7 +145,7 @@ func TestWhoMayConnect(t *testing.T) {
 }
 
 // An application may have a certificate of the same authority, for its own address. That
-// makes it no server.
+// does not make it a server.
 func TestServersAreThoseOfTheConfiguration(t *testing.T) {
 	ca := certtest.New("ca")
 	for _, c := range []struct {
@@ -179,7 +180,7 @@ func TestServersAreThoseOfTheConfiguration(t *testing.T) {
 			return source.PeerListener(l, false, func() []string { return c.hosts })
 		})
 		conn, err := tls.Dial("tcp", addr, client(ca, c.who))
-		if err == nil { // in TLS 1.3 a client learns later that it was refused
+		if err == nil { // in TLS 1.3 a client learns only later that it was refused
 			defer conn.Close()
 			_, err = says(conn, "hello")
 		}
@@ -198,8 +199,8 @@ func TestServersAreThoseOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// isOf dials a port that lets it in, and reports whether a server with some hosts may be who has
-// dialed.
+// isOf dials a port that accepts it, and reports whether the dialing peer may be a server
+// with the given hosts.
 func isOf(t *testing.T, port func(net.Listener) net.Listener, dial *tls.Config, hosts []string) error {
 	t.Helper()
 	bare, err := net.Listen("tcp", "127.0.0.1:0")
@@ -282,7 +283,7 @@ func TestWhomIsDialed(t *testing.T) {
 	}
 }
 
-// An operator is told before other servers refuse a certificate.
+// An operator is warned before other servers refuse a certificate.
 func TestCertificatesThatOthersRefuseAreDoubted(t *testing.T) {
 	ca := certtest.New("ca")
 	for _, c := range []struct {
@@ -315,8 +316,8 @@ func TestCertificatesThatOthersRefuseAreDoubted(t *testing.T) {
 	}
 }
 
-// A certificate that takes the place of a good one is looked at as the first one was: links that are
-// there stay, and the next ones come to nothing.
+// A certificate that replaces a good one is checked like the first one: existing links
+// stay, but new ones would fail.
 func TestNewCertificateThatOthersRefuseIsDoubted(t *testing.T) {
 	ca, dir := certtest.New("ca"), t.TempDir()
 	s := settings(t, dir, ca.Issue("zk", "192.0.2.1"), ca)
@@ -345,8 +346,8 @@ func TestNewCertificateThatOthersRefuseIsDoubted(t *testing.T) {
 	}
 }
 
-// A certificate that nobody takes is told at the start, when it is read again, and once a day: the
-// server itself notices nothing of it.
+// A certificate that nobody accepts is logged at the start, when it is read again, and once
+// a day: the server itself would not notice.
 func TestCertificateThatEndsIsTold(t *testing.T) {
 	ca, now := certtest.New("ca"), time.Now()
 	for _, c := range []struct {
@@ -390,8 +391,8 @@ func TestCertificateThatEndsIsTold(t *testing.T) {
 	})
 }
 
-// TestNameAloneCountsForClients: who makes a name resolve to an address of his own, for which
-// he has a certificate, is not taken for the server of that name.
+// TestNameAloneCountsForClients: somebody who makes a name resolve to his own address, for
+// which he has a certificate, is not accepted as the server with that name.
 func TestNameAloneCountsForClients(t *testing.T) {
 	ca := certtest.New("ca")
 	me := ca.Issue("me", "127.0.0.1")
@@ -418,8 +419,8 @@ func TestNameAloneCountsForClients(t *testing.T) {
 	}
 }
 
-// An authority that may name some hosts alone names no other by a common name, which the
-// library does not look at.
+// An authority that is restricted to some hosts must not name another host by a common
+// name, which the library does not check.
 func TestCommonNamesDoNotEscapeConstraints(t *testing.T) {
 	root := certtest.New("root")
 	for _, c := range []struct {
@@ -464,8 +465,8 @@ func TestCommonNamesDoNotEscapeConstraints(t *testing.T) {
 	}
 }
 
-// Connections stay while everything they rest on is exchanged (secure-T3); between the
-// writing of two files that belong together what was read before counts (secure-T2).
+// Connections stay while all their files are replaced (secure-T3); while only one of two
+// files was written, the previous material counts (secure-T2).
 func TestFilesAreReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	older, newer := certtest.New("older"), certtest.New("newer")
@@ -528,7 +529,7 @@ func TestFilesAreReadAgain(t *testing.T) {
 	}
 }
 
-// A connection that begins and says nothing more holds up no other.
+// A connection that begins and then stays silent does not delay others.
 func TestSilentHandshakesHoldUpNobody(t *testing.T) {
 	ca := certtest.New("ca")
 	addr := echo(t, open(t, settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca)), false)

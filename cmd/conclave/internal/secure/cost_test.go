@@ -20,7 +20,7 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// firstFlight is what a client sends first.
+// firstFlight returns what a client sends first.
 func firstFlight(t testing.TB, config *tls.Config) []byte {
 	t.Helper()
 	ours, theirs := net.Pipe()
@@ -36,7 +36,7 @@ func firstFlight(t testing.TB, config *tls.Config) []byte {
 	return append(head, body...)
 }
 
-// longHello is the beginning of a first message that claims n bytes and brings most of them.
+// longHello returns the beginning of a first message that claims n bytes and has most of them.
 func longHello(n int) []byte {
 	message := append([]byte{1, byte(n >> 16), byte(n >> 8), byte(n)}, make([]byte, n-1)...)
 	var flight []byte
@@ -48,7 +48,7 @@ func longHello(n int) []byte {
 	return flight
 }
 
-// standing counts those at the server's end of connections that wait for more, or are closed.
+// standing counts the server's ends of connections that wait for more, or have been closed.
 type standing struct {
 	net.Listener
 	waiting, closed, got atomic.Int64
@@ -78,7 +78,8 @@ func (c *standingConn) Close() error {
 	return c.Conn.Close()
 }
 
-// TestLongHandshakesOfOneHostLeaveSpaceToOthers: a certificate with a long chain gets through.
+// TestLongHandshakesOfOneHostLeaveSpaceToOthers checks that a certificate with a long chain gets
+// through.
 func TestLongHandshakesOfOneHostLeaveSpaceToOthers(t *testing.T) {
 	var long longHandshakes
 	shake := func(host string, bytes int) (*prefixed, bool) {
@@ -123,7 +124,8 @@ func TestLongHandshakesOfOneHostLeaveSpaceToOthers(t *testing.T) {
 	}
 }
 
-// falling is the end of a client that says no more than left bytes once it was answered.
+// falling is the client's end of a connection: once the server has answered, it sends no more than
+// left bytes.
 type falling struct {
 	net.Conn
 	answered bool
@@ -148,7 +150,7 @@ func (f *falling) Write(b []byte) (int, error) {
 	return f.Conn.Write(b)
 }
 
-// certified is a certificate of about so many bytes.
+// certified returns a certificate of about the given size.
 func certified(ca *certtest.Authority, bytes int) *certtest.Identity {
 	var hosts []string
 	for i := range bytes / 32 {
@@ -157,8 +159,8 @@ func certified(ca *certtest.Authority, bytes int) *certtest.Identity {
 	return ca.Issue("long", hosts...)
 }
 
-// TestOneLongHandshakeHasABound: a client that shows as much as it may, and stops before the
-// end, has taken 112 KiB of memory at most; what is longer is not read.
+// TestOneLongHandshakeHasABound has clients that send as much as they may, and stop before the end.
+// Each costs at most 112 KiB of memory; a longer handshake is not read.
 func TestOneLongHandshakeHasABound(t *testing.T) {
 	ca := certtest.New("ca")
 	ports := &standing{}
@@ -178,7 +180,7 @@ func TestOneLongHandshakeHasABound(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		const many = 30 // far from what all those of a host may take together
+		const many = 30 // far from what the handshakes of one host may take together
 		already, closed := ports.waiting.Load(), ports.closed.Load()
 		var all []net.Conn
 		for range many {
@@ -186,7 +188,7 @@ func TestOneLongHandshakeHasABound(t *testing.T) {
 			must(t, err)
 			t.Cleanup(func() { c.Close() })
 			all = append(all, c)
-			left := len(who.Certificate.Raw) // less than all of it, with what is around it
+			left := len(who.Certificate.Raw) // less than all of it, with what surrounds it
 			if err := tls.Client(&falling{Conn: c, left: left}, shows).Handshake(); err == nil && version == tls.VersionTLS12 {
 				t.Fatal("the whole handshake went through")
 			}
@@ -222,15 +224,15 @@ func TestOneLongHandshakeHasABound(t *testing.T) {
 	c, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer c.Close()
-	_, _ = c.Write(longHello(firstBytesMax)) // it may be closed by then
+	_, _ = c.Write(longHello(firstBytesMax)) // the connection may be closed by then
 	must(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("a first message that has no end is read on")
 	}
 }
 
-// TestUnfinishedHandshakesCostLittle: a client that has proved nothing costs 48 KiB of memory
-// at most, wherever it stops.
+// TestUnfinishedHandshakesCostLittle checks that a client that has proved nothing costs at most 48
+// KiB of memory, wherever it stops.
 func TestUnfinishedHandshakesCostLittle(t *testing.T) {
 	const many = 1000
 	ca := certtest.New("ca")
@@ -261,7 +263,7 @@ func TestUnfinishedHandshakesCostLittle(t *testing.T) {
 				c, err := net.Dial("tcp", addr)
 				must(t, err)
 				t.Cleanup(func() { c.Close() })
-				_, _ = c.Write(says) // it may be closed by then
+				_, _ = c.Write(says) // the connection may be closed by then
 			}
 			awaittest.Until(t, "all wait for more, or are closed", func() bool {
 				closed := ports.closed.Load()

@@ -2,7 +2,7 @@ package secure
 
 import (
 	"bytes"
-	"crypto/sha1" // what a JKS ends with
+	"crypto/sha1" // a JKS ends with this digest
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// damaged makes an error of what a library panics at in a file. It is deferred.
+// damaged turns a library's panic on a damaged file into an error. Call it with defer.
 func (s *Store) damaged(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%s is damaged: %v", s.Location, p)
@@ -20,8 +20,9 @@ func (s *Store) damaged(err *error) {
 
 var errPassword = errors.New("the password does not open it, or it is damaged")
 
-// wholeJKS compares a JKS with the digest at its end, which rests on the password. The
-// library does so last, and takes memory by every length that it finds before.
+// wholeJKS compares a JKS with the digest at its end, which depends on the password.
+// The library does this last, and before that allocates memory for every length that
+// it finds.
 func wholeJKS(content []byte, password string) error {
 	at := len(content) - sha1.Size
 	if at < 0 {
@@ -39,8 +40,8 @@ func wholeJKS(content []byte, password string) error {
 	return nil
 }
 
-// blocksOfPEM reads all blocks. The library skips what is no whole block: a mark
-// that belongs to none that was read is an error here.
+// blocksOfPEM reads all blocks. The library skips incomplete blocks; here a
+// begin or end line that belongs to no block is an error.
 func blocksOfPEM(content []byte) (blocks []*pem.Block, err error) {
 	for line := 1; ; {
 		block, rest := pem.Decode(content)
@@ -75,7 +76,7 @@ func marksOfPEM(content []byte) (lines []int) {
 }
 
 const (
-	roundsMax = 5_000_000 // of PBKDF2: as Java takes of a PKCS12
+	roundsMax = 5_000_000 // of PBKDF2: as many as Java accepts in a PKCS12
 	scryptMax = 1 << 19   // N*r*p of scrypt, 64 MiB: four times what OpenSSL writes
 )
 
@@ -86,17 +87,17 @@ var (
 	oidScrypt = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 11591, 4, 11}
 )
 
-// boundedKey looks at what it takes to try a password on a key of PKCS8.
+// boundedKey checks the cost of trying a password on a PKCS8 key.
 func boundedKey(der []byte) error {
 	var key struct{ Algorithm pkix.AlgorithmIdentifier }
 	if _, err := asn1.Unmarshal(der, &key); err != nil || !key.Algorithm.Algorithm.Equal(oidPBES2) {
-		return nil // the library says what it is
+		return nil // the library reports the error
 	}
 	return boundedWork(key.Algorithm.Parameters)
 }
 
-// boundedPKCS12 does so for a PKCS12. What else is in it was made by somebody who knows
-// the password: the library asks this digest first.
+// boundedPKCS12 does the same for a PKCS12. The library checks this digest first, so
+// everything else in the file was made by somebody who knows the password.
 func boundedPKCS12(content []byte) error {
 	var store struct {
 		Version  int
@@ -119,8 +120,8 @@ func boundedPKCS12(content []byte) error {
 	return boundedRounds(store.MAC.Count)
 }
 
-// boundedWork looks at parameters that begin with how a key is made of a password (RFC
-// 8018, RFC 7914).
+// boundedWork checks parameters that begin with a key derivation function (RFC 8018,
+// RFC 7914).
 func boundedWork(parameters asn1.RawValue) error {
 	var first struct{ KDF pkix.AlgorithmIdentifier }
 	if _, err := asn1.Unmarshal(parameters.FullBytes, &first); err != nil {

@@ -37,7 +37,7 @@ func inPEM(content []byte, f func([]byte)) {
 	})
 }
 
-// Whatever has happened to a store, reading it is no more than an error.
+// However a store was damaged, reading it returns an error and does no harm.
 func TestDamagedStoresAreErrors(t *testing.T) {
 	ca := certtest.New("ca")
 	me := ca.Issue("me", "localhost")
@@ -60,7 +60,7 @@ func TestDamagedStoresAreErrors(t *testing.T) {
 	}
 }
 
-// A length in a file is no reason to take memory.
+// A length in a file must not cause an allocation.
 func TestStoreTakesNoMemoryThatItsFileDoesNotHave(t *testing.T) {
 	head := binary.BigEndian.AppendUint32(nil, 0xFEEDFEED)
 	for _, n := range []uint32{2, 1, 1} { // its version, one entry: a private key
@@ -85,7 +85,7 @@ func TestStoreTakesNoMemoryThatItsFileDoesNotHave(t *testing.T) {
 	}
 }
 
-// A password is tried as often as a file says, so there is an end to what it may say.
+// A file says how often a password is hashed, so there is a limit.
 func TestStoreTakesNoMoreWorkThanThereIsUseFor(t *testing.T) {
 	me := certtest.New("ca").Issue("me")
 	of := func(kdf asn1.ObjectIdentifier, parameters any) []byte {
@@ -191,8 +191,7 @@ func TestDamagedKeyThatIsReadAgainReplacesNothing(t *testing.T) {
 	}
 }
 
-// A store of PEM is all that is in its file, or an error: what is left over of a damaged
-// block is no reason to go on with the others.
+// A PEM store is read completely or not at all: the rest of a damaged block is not skipped.
 func TestDamagedBlockOfPEMIsAnError(t *testing.T) {
 	dir, one, two := t.TempDir(), certtest.New("one"), certtest.New("two")
 	between := "-----\nthe second one\n# -----BEGIN CERTIFICATE-----\n# an old one\n# -----END CERTIFICATE-----\n\r\n"

@@ -91,8 +91,8 @@ func owner(ids ...string) (all []zk.ACL) {
 	return all
 }
 
-// TestMembersOfADomainShareItsZnodes: what one makes belongs to all of them and to nobody
-// else, and a change of the map counts for connections that are there.
+// TestMembersOfADomainShareItsZnodes: what a member creates belongs to all members and
+// nobody else, and a change of the map applies to existing connections.
 func TestMembersOfADomainShareItsZnodes(t *testing.T) {
 	d := startDomain(t, auth.Groups{OwnACL: true, CrossDomains: []string{"ops"}, OpenRead: []string{"/public"}})
 	ctx := awaittest.Within(t)
@@ -137,7 +137,8 @@ func TestMembersOfADomainShareItsZnodes(t *testing.T) {
 	}
 }
 
-// TestWatchTellsNothingOfWhatIsOfAnotherDomainNow: the loop knows the identities, too.
+// TestWatchTellsNothingOfWhatIsOfAnotherDomainNow: the server's loop uses the new
+// identities, too.
 func TestWatchTellsNothingOfWhatIsOfAnotherDomainNow(t *testing.T) {
 	d := startDomain(t, auth.Groups{OwnACL: true})
 	ctx := awaittest.Within(t)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// readList looks into a list (RFC 5280, section 5).
+// readList parses a revocation list (RFC 5280, section 5).
 func (r *revocation) readList(url string, c, issuer *x509.Certificate) error {
 	says, err := r.ask(url, nil, issuer, func(content []byte) (verdict, time.Time, error) {
 		list, err := x509.ParseRevocationList(content)
@@ -46,19 +46,19 @@ func (r *revocation) readList(url string, c, issuer *x509.Certificate) error {
 	return says(c)
 }
 
-// scope is of which certificates a list is: its issuingDistributionPoint (RFC 5280,
-// section 5.2.5). The zero scope is that of a list of all.
+// scope is which certificates a list covers: its issuingDistributionPoint (RFC 5280,
+// section 5.2.5). The zero scope covers all.
 type scope struct {
-	Point       pointName      `asn1:"optional,tag:0"` // where it is; none is anywhere
-	Users       bool           `asn1:"optional,tag:1"` // none of authorities
-	Authorities bool           `asn1:"optional,tag:2"` // those of authorities alone
-	Reasons     asn1.BitString `asn1:"optional,tag:3"` // those revoked for these alone
-	Indirect    bool           `asn1:"optional,tag:4"` // those of other issuers, too
-	Attributes  bool           `asn1:"optional,tag:5"` // certificates of another kind alone
+	Point       pointName      `asn1:"optional,tag:0"` // where the list is published; absent means anywhere
+	Users       bool           `asn1:"optional,tag:1"` // covers no certificates of authorities
+	Authorities bool           `asn1:"optional,tag:2"` // covers only certificates of authorities
+	Reasons     asn1.BitString `asn1:"optional,tag:3"` // covers only these reasons
+	Indirect    bool           `asn1:"optional,tag:4"` // also covers certificates of other issuers
+	Attributes  bool           `asn1:"optional,tag:5"` // covers only attribute certificates
 }
 
-// pointName is the place of a list: a name of several kinds, or one that goes on from its
-// issuer's.
+// pointName is where a list is published: names of several kinds, or a suffix to the
+// issuer's name.
 type pointName struct {
 	Full     []asn1.RawValue `asn1:"optional,tag:0"`
 	Relative asn1.RawValue   `asn1:"optional,tag:1"`
@@ -69,8 +69,8 @@ var (
 	oidDelta = asn1.ObjectIdentifier{2, 5, 29, 27}
 )
 
-// scopeOf returns the scope of a list. One that is to be understood in a way that is not
-// known here is refused, as the authority wants it (section 5.2).
+// scopeOf returns the scope of a list. A list with an unknown critical extension is
+// refused, as the authority requires (section 5.2).
 func scopeOf(list *x509.RevocationList) (scope, error) {
 	var s scope
 	for _, e := range list.Extensions {
@@ -95,9 +95,9 @@ func scopeOf(list *x509.RevocationList) (scope, error) {
 	return s, nil
 }
 
-// covers reports whether a list of a scope has to have a certificate if it is revoked.
-// Lists of a part of the reasons are not put together, and other issuers are not looked
-// for.
+// covers reports whether a list with this scope must contain a certificate if it is
+// revoked. Lists for some of the reasons are not combined, and other issuers are not
+// searched.
 func (s *scope) covers(c *x509.Certificate) bool {
 	switch {
 	case s.Users && c.IsCA, s.Authorities && !c.IsCA, s.Attributes, s.Reasons.Bytes != nil, s.Indirect, s.Point.Relative.Bytes != nil:

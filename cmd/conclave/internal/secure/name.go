@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/internal/auth"
 )
 
-// keywords are the attributes that RFC 2253 has names for (section 2.3).
+// keywords are the attributes for which RFC 2253 has names (section 2.3).
 var keywords = map[string]string{
 	"2.5.4.3": "CN", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST", "2.5.4.9": "STREET", "2.5.4.10": "O", "2.5.4.11": "OU",
 	"0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",
@@ -20,9 +20,9 @@ type attribute struct {
 	Value asn1.RawValue
 }
 
-// subject writes the name of a certificate as Java's X500Principal.getName does, which
-// stands in ACLs: RFC 2253, the last part first, an attribute without a keyword as the
-// digits of its type and its bytes.
+// subject returns the name of a certificate as Java's X500Principal.getName writes it and
+// as ACLs contain it: in the form of RFC 2253, the last part first; an attribute without a
+// keyword is written as the number of its type and its bytes.
 func subject(c *x509.Certificate) string {
 	var parts []asn1.RawValue
 	if rest, err := asn1.Unmarshal(c.RawSubject, &parts); err != nil || len(rest) > 0 {
@@ -46,7 +46,7 @@ func subject(c *x509.Certificate) string {
 func (a *attribute) text() string {
 	name, known := keywords[a.Type.String()]
 	if known && printable(a.Value.Tag) {
-		return name + "=" + escaped(auth.JavaText(string(a.Value.Bytes))) // Java reads all kinds so
+		return name + "=" + escaped(auth.JavaText(string(a.Value.Bytes))) // Java decodes all string types this way
 	}
 	if !known {
 		name = a.Type.String()
@@ -62,7 +62,8 @@ func printable(tag int) bool {
 	return false
 }
 
-// escaped writes a value as RFC 2253 does (section 2.4), and Java: all blanks at its ends are escaped.
+// escaped escapes a value as RFC 2253 does (section 2.4); as in Java, that includes all
+// blanks at its ends.
 func escaped(value string) string {
 	var b strings.Builder
 	for _, r := range value {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The names are as Java 17 prints them.
+// The names are written as Java 17 prints them.
 func TestNamesOfCertificatesAreThoseOfJava(t *testing.T) {
 	for _, c := range []struct{ der, want string }{
 		{"302e310b300906035504061302444531133011060355040a0c0a41636d652c20496e632e310a3008060355040b0c0161", `OU=a,O=Acme\, Inc.,C=DE`},

@@ -2,5 +2,5 @@
 
 package secure
 
-// raceFactor is how many times the memory the race detector takes.
+// raceFactor is the factor by which the race detector increases memory use.
 const raceFactor = 1

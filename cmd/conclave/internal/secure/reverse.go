@@ -13,20 +13,21 @@ import (
 	"github.com/conclave-project/conclave/internal/names"
 )
 
-// resolver finds names of addresses, and addresses of names. An answer about an address is
-// from the one who has it, and a silent one costs nobody else: an address is asked about by
-// one look-up at a time, however many wait for it, and few addresses at a time. Its methods may be
-// called by any goroutine.
+// resolver looks up the names of addresses, and the addresses of names. The answer about an
+// address comes from its owner, and an owner whose name server is silent must not delay
+// other look-ups: each address has at most one look-up under way, however many callers wait
+// for it, and the number of look-ups is bounded. It is safe for concurrent use.
 type resolver struct {
 	names     func(ctx context.Context, address string) ([]string, error)
 	addresses func(ctx context.Context, host string) ([]string, error)
-	wait      time.Duration // what one handshake waits for look-ups, all together
+	wait      time.Duration // how long one handshake waits for all its look-ups together
 
 	mu      sync.Mutex
-	pending map[string]*lookUp // by the address
+	pending map[string]*lookUp // by address
 }
 
-// lookUp is one of an address. names and err are there once done is closed.
+// lookUp is a look-up of the names of an address. names and err are set when done is
+// closed.
 type lookUp struct {
 	done  chan struct{}
 	names []string
@@ -34,18 +35,18 @@ type lookUp struct {
 }
 
 const (
-	// lookUpWait is as long as a server that dials another waits for it.
+	// lookUpWait equals the time that a dialing server waits for the other end.
 	lookUpWait = 5 * time.Second
-	// lookUpsMax is how many addresses are asked about at one time.
+	// lookUpsMax is how many addresses may be looked up at a time.
 	lookUpsMax = 64
 )
 
-// systemResolver is that of this machine.
+// systemResolver is this machine's resolver.
 var systemResolver = sync.OnceValue(func() *resolver {
 	return &resolver{names: net.DefaultResolver.LookupAddr, addresses: names.System().Addresses, wait: lookUpWait}
 })
 
-// errManyLookUps is why a certificate is not compared with the names of an address.
+// errManyLookUps is why a certificate was not compared with the names of an address.
 var errManyLookUps = errors.New("the names of too many addresses are being looked up")
 
 // namesOf looks the names of an address up.
@@ -62,7 +63,7 @@ func (r *resolver) namesOf(ctx context.Context, address string) ([]string, error
 	}
 }
 
-// join returns the look-up of an address that is under way, or begins one.
+// join returns the look-up of an address that is in progress, or begins one.
 func (r *resolver) join(address string) (*lookUp, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -81,7 +82,7 @@ func (r *resolver) join(address string) (*lookUp, error) {
 	return l, nil
 }
 
-// find carries a look-up out. It ends in time whether or not anybody waits for it.
+// find does a look-up. Its time is bounded, whether or not anybody waits for it.
 func (r *resolver) find(address string, l *lookUp) {
 	ctx, cancel := context.WithTimeout(context.Background(), r.wait)
 	defer cancel()
@@ -95,15 +96,15 @@ func (r *resolver) find(address string, l *lookUp) {
 	close(l.done)
 }
 
-// has reports whether a name has an address: what the one who has an address says of its name
-// is worth nothing before the one who has the name says the same.
+// has reports whether a name has an address. The owner of an address may claim any name for
+// it, so the claim counts only if the name's owner confirms it.
 func (r *resolver) has(ctx context.Context, host, address string) bool {
 	all, err := r.addresses(ctx, host)
 	return err == nil && slices.ContainsFunc(all, func(a string) bool { return sameAddress(a, address) })
 }
 
-// sameAddress compares addresses, not how they are written, nor through which interface of a
-// machine they are reached.
+// sameAddress compares addresses, ignoring how they are written and the zone (interface) of
+// a link-local one.
 func sameAddress(a, b string) bool {
 	x, errX := netip.ParseAddr(a)
 	y, errY := netip.ParseAddr(b)

@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/internal/certtest"
 )
 
-// asked is a server of the names of addresses and of the addresses of names.
+// asked returns a resolver with the given names of addresses and addresses of names.
 func asked(names, addresses map[string][]string) *resolver {
 	look := func(all map[string][]string) func(context.Context, string) ([]string, error) {
 		return func(_ context.Context, what string) ([]string, error) {
@@ -42,7 +42,7 @@ func connects(t *testing.T, addr string, config *tls.Config) bool {
 	return err == nil
 }
 
-// The one who has an address says what its names are: those of others, if he likes.
+// The owner of an address says what its names are, and may claim those of others.
 func TestNamesOfAnAddressMustHaveIt(t *testing.T) {
 	ca := certtest.New("ca")
 	who := ca.Issue("zk", "zk1.example", "zk2.example")
@@ -84,8 +84,8 @@ func TestNamesOfAnAddressMustHaveIt(t *testing.T) {
 	}
 }
 
-// A name server that says nothing costs those alone who have to be asked about, and one look-up
-// is for all of them.
+// A silent name server delays only the clients that it must be asked about, and one look-up
+// serves all of them.
 func TestSilentNameServerHoldsNobodyUp(t *testing.T) {
 	ca := certtest.New("ca")
 	s := settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca)

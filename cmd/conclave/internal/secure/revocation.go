@@ -11,9 +11,9 @@ import (
 	"golang.org/x/crypto/ocsp"
 )
 
-// revocation asks whether certificates were revoked: of the responders that they name
-// (ocsp), else of the lists that they name (crl). A certificate of which nobody says that
-// it is good is refused, as Java refuses it.
+// revocation checks whether certificates were revoked. It asks the responders that they
+// name (ocsp), else the lists that they name (crl). A certificate that no source confirms
+// as good is refused, as in Java.
 type revocation struct {
 	crl, ocsp bool
 
@@ -21,14 +21,15 @@ type revocation struct {
 	answers map[answerKey]*answer
 }
 
-// verdict is what an answer says of a certificate: nil if it is good, errRevoked, or that
-// it says nothing of it.
+// verdict is what an answer says about a certificate: nil if it is good, errRevoked, or an
+// error that the answer does not cover it.
 type verdict func(c *x509.Certificate) error
 
-// clockSkew is how far the clocks of those who answer may be ahead, Java's.
+// clockSkew is how far the clock of a responder or list issuer may be ahead; the value is
+// Java's.
 const clockSkew = 15 * time.Minute
 
-// check looks at all certificates of a chain but the authority at its end.
+// check checks all certificates of a chain except the authority at its end.
 func (r *revocation) check(chain []*x509.Certificate) error {
 	for i := range len(chain) - 1 {
 		if err := r.one(chain[i], chain[i+1]); err != nil {
@@ -82,7 +83,7 @@ func (r *revocation) askResponder(url string, c, issuer *x509.Certificate) error
 		}
 		until := said.NextUpdate
 		if until.IsZero() {
-			until = said.ThisUpdate.Add(clockSkew) // there is a newer answer at any time
+			until = said.ThisUpdate.Add(clockSkew) // a newer answer may be available at any time
 		}
 		if err := inTime(said.ThisUpdate, until); err != nil {
 			return nil, time.Time{}, fmt.Errorf("the answer %w", err)
@@ -95,7 +96,7 @@ func (r *revocation) askResponder(url string, c, issuer *x509.Certificate) error
 		default:
 			return nil, time.Time{}, errors.New("the responder does not know it")
 		}
-		return func(*x509.Certificate) error { return status }, until, nil // the question has the certificate's number
+		return func(*x509.Certificate) error { return status }, until, nil // the question contains the certificate's number
 	})
 	if err != nil {
 		return err
@@ -103,8 +104,8 @@ func (r *revocation) askResponder(url string, c, issuer *x509.Certificate) error
 	return says(c)
 }
 
-// inTime refuses what is not true yet, or no longer: anybody on the way can play back
-// what was true once.
+// inTime refuses answers that are not valid yet or have expired: anybody on the network
+// path could replay an old answer.
 func inTime(from, until time.Time) error {
 	now := time.Now()
 	switch {
@@ -116,8 +117,8 @@ func inTime(from, until time.Time) error {
 	return nil
 }
 
-// answersFor reports whether a certificate may sign answers for an issuer, which has
-// signed it: it is the issuer's own, or made for that (RFC 6960, section 4.2.2.2).
+// answersFor reports whether a certificate may sign answers for an issuer: it is the
+// issuer's own, or the issuer has signed it for this purpose (RFC 6960, section 4.2.2.2).
 func answersFor(c, issuer *x509.Certificate) bool {
 	now := time.Now()
 	return c.Equal(issuer) || slices.Contains(c.ExtKeyUsage, x509.ExtKeyUsageOCSPSigning) && now.After(c.NotBefore) && now.Before(c.NotAfter)

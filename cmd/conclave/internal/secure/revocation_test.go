@@ -153,8 +153,8 @@ func TestRevokedCertificatesAreRefused(t *testing.T) {
 	}
 }
 
-// An answer that was true once can be played back by anybody on the way: it counts in its
-// time alone, which is short where the answer does not say when it ends.
+// Anybody on the network path can replay an old answer, so an answer counts only while it
+// is valid, which is short if it does not say when it expires.
 func TestAnswersCountInTheirTime(t *testing.T) {
 	ca := certtest.New("ca")
 	for _, c := range []struct {
@@ -189,8 +189,8 @@ func TestAnswersCountInTheirTime(t *testing.T) {
 	}
 }
 
-// An authority may sign lists of parts of its certificates, and anybody on the way can
-// give the one in place of the other.
+// An authority may sign lists for parts of its certificates, and anybody on the network
+// path can serve one in place of another.
 func TestListsOfOtherCertificatesClearNone(t *testing.T) {
 	ca := certtest.New("ca")
 	point := func(names ...asn1.RawValue) (p pointName) { p.Full = names; return p }
@@ -243,8 +243,8 @@ func TestListsOfOtherCertificatesClearNone(t *testing.T) {
 	}
 }
 
-// A list is read once, however many connect: with every handshake it would hold up all
-// others for as long as it is long. One that is refused is not asked for each time, too.
+// A list is read once, however many clients connect: reading it in every handshake would
+// delay all others, the longer the list. A refused list is not requested each time, either.
 func TestListsAreReadOnce(t *testing.T) {
 	ca := certtest.New("ca")
 	const entries = 2000
@@ -276,7 +276,8 @@ func TestListsAreReadOnce(t *testing.T) {
 	}
 }
 
-// Two authorities may name one place; what the one has signed says nothing of the other.
+// Two authorities may name the same place; a list signed by one says nothing about
+// certificates of the other.
 func TestListIsOfItsSigner(t *testing.T) {
 	ca, other := certtest.New("ca"), certtest.New("ca")
 	registry := newRegistry(t, ca)
@@ -290,8 +291,8 @@ func TestListIsOfItsSigner(t *testing.T) {
 	}
 }
 
-// A responder may have a certificate of its own, made for that; who has any other of the
-// same authority signs no answers.
+// A responder may have a certificate of its own, made for this purpose; the holder of any
+// other certificate of the same authority must not sign answers.
 func TestAnswersAreSignedByThoseWhoMay(t *testing.T) {
 	ca := certtest.New("ca")
 	server := ca.Issue("server", "localhost")
@@ -314,7 +315,7 @@ func TestAnswersAreSignedByThoseWhoMay(t *testing.T) {
 	}
 }
 
-// Servers that are dialed are looked at like clients; and what was said is kept.
+// Servers that are dialed are checked like clients, and answers are cached.
 func TestRevokedServersAreNotDialed(t *testing.T) {
 	ca := certtest.New("ca")
 	r := newRegistry(t, ca)

@@ -24,7 +24,7 @@ import (
 	"github.com/conclave-project/conclave/internal/certtest"
 )
 
-// startServer runs a server in memory with a port for both.
+// startServer runs a server in memory, with one port for TLS and clear text.
 func startServer(t *testing.T, source *Source, change func(*server.Config)) string {
 	t.Helper()
 	cfg := server.Default()
@@ -59,7 +59,8 @@ func session(t *testing.T, addr string, config *tls.Config) *zkclient.Client {
 	return c
 }
 
-// The name of a certificate is an identity, which nobody has by saying so.
+// The name in a certificate is an identity. Nobody gets that identity by just
+// claiming it.
 func TestCertificatesAreIdentities(t *testing.T) {
 	ca := certtest.New("ca")
 	addr := startServer(t, open(t, settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca)),
@@ -135,7 +136,7 @@ func startEnsemble(t *testing.T, peers [3]Settings, plainToo bool, plainDial [3]
 	return clients
 }
 
-// serves reports whether a session is to be had within a time, and writes.
+// serves returns nil if a session can be opened within the given time, and can write.
 func serves(t *testing.T, addr string, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(t.Context(), within)
 	defer cancel()
@@ -185,7 +186,7 @@ func TestServersOverTLS(t *testing.T) {
 	})
 }
 
-// What is sent in pieces of any size comes whole, and in order.
+// Data that is sent in pieces of any size arrives whole and in order.
 func TestRequestsOfEverySizeOverTLS(t *testing.T) {
 	ca := certtest.New("ca")
 	addr := startServer(t, open(t, settings(t, t.TempDir(), ca.Issue("server", "localhost"), ca)), nil)

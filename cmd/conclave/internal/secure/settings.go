@@ -7,36 +7,35 @@ import (
 	"strings"
 )
 
-// Settings are the keys of one family, as they stand in zoo.cfg without the family's
-// prefix.
+// Settings are the keys of one family, named as in zoo.cfg without the family's prefix.
 type Settings struct {
 	Protocol  string // protocol: the newest version spoken; "" is TLSv1.3
-	Protocols string // enabledProtocols: all of them, with commas; "" is up to Protocol, from TLSv1.2
-	Ciphers   string // ciphersuites: of TLSv1.2, with commas; "" is Go's choice
+	Protocols string // enabledProtocols: all versions, separated by commas; "" is up to Protocol, from TLSv1.2
+	Ciphers   string // ciphersuites: for TLSv1.2, separated by commas; "" is Go's choice
 
 	Key, Trust Store
 
 	ClientAuth      string // clientAuth: none, want or need; "" is need
-	NoHostCheck     bool   // hostnameVerification=false: who is dialed may have any name, and so may who dials
-	ClientHostCheck bool   // clientHostnameVerification: who dials has a certificate for the address it comes from
-	DialedNameOnly  bool   // none of Apache's: a name that is dialed counts, and not the address that it is found to have
-	ReverseDNS      bool   // allowReverseDnsLookup: or for the name that its address has
+	NoHostCheck     bool   // hostnameVerification=false: neither a dialed nor a dialing peer's certificate is compared with its host
+	ClientHostCheck bool   // clientHostnameVerification: the certificate of a dialing peer must be for the address it comes from
+	DialedNameOnly  bool   // not a setting of Apache's: the certificate must be for the dialed name; its address is not enough
+	ReverseDNS      bool   // allowReverseDnsLookup: a certificate for the name of the address will do, too
 
-	ClientID ClientID // of who connects
+	ClientID ClientID // of connecting clients
 
-	CRL  bool // crl: a certificate must not stand in the list of the revoked that it names
-	OCSP bool // ocsp: the responder that it names must call it good; where both are set and none answers, the list counts
+	CRL  bool // crl: a certificate must not be on the revocation list that it names
+	OCSP bool // ocsp: the responder that a certificate names must call it good; with both set, the list is used if no responder answers
 
-	Reload bool // files that change are read again: by Watch, and before each Dial
+	Reload bool // files are read again when they change: by Watch, and before each Dial
 }
 
-// Store is a file with keys or with certificates.
+// Store is a file with keys or certificates.
 type Store struct {
 	Location     string
-	Type         string // PEM, JKS or PKCS12; "" is told by the end of the name
+	Type         string // PEM, JKS or PKCS12; "" means by the file name's extension
 	Password     string
-	PasswordPath string // a file with the password, which counts instead of Password
-	KeyLocation  string // of a key store in PEM: the file with the key, if it is another
+	PasswordPath string // a file with the password, used instead of Password
+	KeyLocation  string // of a key store in PEM: the file with the key, if it is a different file
 }
 
 var versions = []struct {
@@ -47,7 +46,7 @@ var versions = []struct {
 	{"TLSv1.3", tls.VersionTLS13},
 }
 
-// versions returns the oldest and the newest version that the settings ask for.
+// versions returns the oldest and the newest version that the settings allow.
 func (s *Settings) versions(prefix string) (oldest, newest uint16, err error) {
 	if s.Protocols == "" {
 		switch s.Protocol {
@@ -77,8 +76,8 @@ func (s *Settings) versions(prefix string) (oldest, newest uint16, err error) {
 	return oldest, newest, nil
 }
 
-// ciphers returns the suites of TLSv1.2, nil for Go's choice. Those of TLSv1.3 cannot be
-// chosen: all of them are sound.
+// ciphers returns the suites for TLSv1.2, nil for Go's choice. The suites of TLSv1.3 cannot
+// be chosen: all of them are secure.
 func (s *Settings) ciphers(prefix string, newest uint16) ([]uint16, error) {
 	if s.Ciphers == "" {
 		return nil, nil
@@ -117,7 +116,7 @@ func names12() []string {
 	return names
 }
 
-// clientAuth returns what is asked of who dials.
+// clientAuth returns which certificate is required of a connecting client.
 func (s *Settings) clientAuth(prefix string) (tls.ClientAuthType, error) {
 	switch strings.ToLower(s.ClientAuth) {
 	case "", "need":

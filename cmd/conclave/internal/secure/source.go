@@ -15,10 +15,10 @@ import (
 	"github.com/conclave-project/conclave/internal/lobby"
 )
 
-// Source is what one family of settings comes to. All methods may be called by any
-// goroutine.
+// Source is the TLS configuration that results from one family of settings. It is safe for
+// concurrent use.
 type Source struct {
-	long longHandshakes // that are under way
+	long longHandshakes // in progress
 
 	prefix   string // of the keys, in messages
 	settings Settings
@@ -27,37 +27,36 @@ type Source struct {
 	oldest, newest uint16
 	ciphers        []uint16
 	clientAuth     tls.ClientAuthType
-	revocation     *revocation    // nil: nobody is asked
-	idRule         *idRule        // nil: clients are known by their names
-	nameless       lobby.Failures // of clients for which it finds no id
+	revocation     *revocation    // nil: revocation is not checked
+	idRule         *idRule        // nil: a client's id is the name in its certificate
+	nameless       lobby.Failures // clients for which idRule finds no id
 	resolver       *resolver
 
 	read       atomic.Pointer[material]
 	refreshing sync.Mutex
-	refused    []fileState // what could not be read, and was logged; guarded by refreshing
+	refused    []fileState // files that could not be read, already logged; guarded by refreshing
 	hosts      []string    // see TellDoubts; guarded by refreshing
 }
 
-// material is one reading of the files (secure-T2).
+// material is the result of one reading of all files (secure-T2).
 type material struct {
 	keys  []tls.Certificate
-	roots *x509.CertPool // nil: those of the system
+	roots *x509.CertPool // nil: the system's
 	files []fileState
 }
 
-// fileState is what a change of a file shows in.
+// fileState is what is compared to detect a change of a file.
 type fileState struct {
 	name string
-	info os.FileInfo // nil if it could not be looked at
+	info os.FileInfo // nil if stat failed
 }
 
-// reloadEvery is how often files are looked at, with Reload.
+// reloadEvery is how often files are checked for changes, with Reload.
 const reloadEvery = time.Second
 
-// Open reads the files of a family, whose prefix is for messages: "ssl." or
-// "ssl.quorum.". The error says which setting or file is wrong, and how to set it right.
-// A server needs a key store, and a trust store unless it asks nobody for a certificate;
-// who only dials needs neither.
+// Open reads the files of a family; its prefix, "ssl." or "ssl.quorum.", is for messages.
+// An error says which setting or file is wrong, and how to correct it. A server needs a key
+// store, and a trust store unless it asks for no certificates; a client needs neither.
 func Open(prefix string, settings Settings, serves bool, logger *slog.Logger) (*Source, error) {
 	s := &Source{prefix: prefix, settings: settings, logger: logger, resolver: systemResolver()}
 	var err error
@@ -92,8 +91,8 @@ func Open(prefix string, settings Settings, serves bool, logger *slog.Logger) (*
 	return s, nil
 }
 
-// load reads all files. Those that change meanwhile are read again: what was looked at
-// first is older then.
+// load reads all files. It records their states first, so refresh notices a file that
+// changes while it is being read.
 func (s *Source) load() (*material, error) {
 	m := &material{files: s.states()}
 	if s.settings.Key.Location != "" {
@@ -116,7 +115,7 @@ func (s *Source) load() (*material, error) {
 	return m, nil
 }
 
-// states looks at all files.
+// states returns the current states of all files.
 func (s *Source) states() []fileState {
 	var states []fileState
 	for _, name := range []string{
@@ -141,10 +140,11 @@ func (f fileState) same(g fileState) bool {
 	return os.SameFile(f.info, g.info) && f.info.ModTime().Equal(g.info.ModTime()) && f.info.Size() == g.info.Size()
 }
 
-// Watch reads the files again when they change, until ctx ends, if Reload is set.
-// Connections stay (secure-T3). While files cannot be read or do not fit together, as
-// between the writing of a key and of its certificate, what was read before counts. A
-// certificate that ends soon is told once a day in any case.
+// Watch reads the files again when they change, until ctx ends, if Reload is set. Existing
+// connections stay (secure-T3). While the files cannot be read or do not fit together, for
+// example after a new key was written and before its certificate, the previous material
+// stays in use. With or without Reload, a warning about a certificate that expires soon is
+// logged once a day.
 func (s *Source) Watch(ctx context.Context) {
 	ticker, days := time.NewTicker(reloadEvery), time.NewTicker(24*time.Hour)
 	defer ticker.Stop()
@@ -164,7 +164,7 @@ func (s *Source) Watch(ctx context.Context) {
 	}
 }
 
-// warn tells of certificates that others do not take, or will soon not: it is they who notice.
+// warn logs certificates that peers refuse, or soon will: only the peers would notice.
 func (s *Source) warn(m *material) {
 	for _, key := range m.keys {
 		now, c := time.Now(), key.Leaf
@@ -216,17 +216,18 @@ func (m *material) until() time.Time {
 	return m.keys[0].Leaf.NotAfter
 }
 
-// comparesHosts reports whether the certificate of who dials must be for its address.
+// comparesHosts reports whether the certificate of a connecting peer must be for its
+// address.
 func (s *Source) comparesHosts() bool { return s.settings.ClientHostCheck && !s.settings.NoHostCheck }
 
-// comparesMembers reports whether the certificate of who dials must be for one of some hosts,
-// which are given where it must: for its address as well, or by what stands in it alone.
+// comparesMembers reports whether the certificate of a connecting peer must be for one of
+// the given hosts; nil means any. Its address is compared as well only if comparesHosts.
 func (s *Source) comparesMembers(hosts func() []string) bool {
 	return hosts != nil && !s.settings.NoHostCheck
 }
 
-// server is how a connection that came in is shaken hands with: from one of the hosts, if
-// they are given and hosts are compared at all.
+// server returns the configuration for accepting a handshake. If hosts is given, and hosts
+// are compared at all, the peer must be one of them.
 func (s *Source) server(remote string, hosts func() []string) *tls.Config {
 	m := s.read.Load()
 	c := &tls.Config{
@@ -240,7 +241,7 @@ func (s *Source) server(remote string, hosts func() []string) *tls.Config {
 	}
 	c.VerifyConnection = func(state tls.ConnectionState) error {
 		if len(state.PeerCertificates) == 0 || len(state.VerifiedChains) == 0 {
-			return nil // the settings want a certificate and do not need it
+			return nil // the settings want a certificate but do not require one
 		}
 		ctx, cancel := s.inTime()
 		defer cancel()
@@ -257,7 +258,7 @@ func (s *Source) server(remote string, hosts func() []string) *tls.Config {
 	return c
 }
 
-// dialer is how a connection to a host is shaken hands with.
+// dialer returns the configuration for dialing a host.
 func (s *Source) dialer(host, remote string) *tls.Config {
 	if s.settings.Reload {
 		s.refresh()
@@ -265,7 +266,7 @@ func (s *Source) dialer(host, remote string) *tls.Config {
 	m := s.read.Load()
 	return &tls.Config{
 		Certificates: m.keys, ServerName: host, MinVersion: s.oldest, MaxVersion: s.newest, CipherSuites: s.ciphers,
-		InsecureSkipVerify: true, // VerifyConnection does all of it
+		InsecureSkipVerify: true, // VerifyConnection does all the verification
 		VerifyConnection: func(state tls.ConnectionState) error {
 			chain, err := m.chain(state.PeerCertificates, x509.ExtKeyUsageServerAuth)
 			if err != nil {
@@ -283,7 +284,7 @@ func (s *Source) dialer(host, remote string) *tls.Config {
 	}
 }
 
-// notRevoked asks about a chain, if the settings want that.
+// notRevoked checks a chain for revoked certificates, if the settings ask for it.
 func (s *Source) notRevoked(chain []*x509.Certificate) error {
 	if s.revocation == nil {
 		return nil

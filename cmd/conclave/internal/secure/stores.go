@@ -18,7 +18,7 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// storeBytesMax is the longest file that is taken for a store.
+// storeBytesMax is the largest file that is accepted as a store.
 const storeBytesMax = 16 << 20
 
 // content reads a store and its password.
@@ -41,7 +41,7 @@ func (s *Store) content() (content []byte, password string, err error) {
 	if _, err := blocksOfPEM(key); err != nil {
 		return nil, "", fmt.Errorf("%s: %w", s.KeyLocation, err)
 	}
-	if _, err := blocksOfPEM(content); err != nil { // its lines are others below
+	if _, err := blocksOfPEM(content); err != nil { // the errors below would not name the lines
 		return nil, "", fmt.Errorf("%s: %w", s.Location, err)
 	}
 	return slices.Concat(key, []byte("\n"), content), password, nil
@@ -58,7 +58,7 @@ func readFile(name string) ([]byte, error) {
 	return os.ReadFile(name)
 }
 
-// form is how a store is read: PEM, JKS or PKCS12.
+// form returns the format of a store: PEM, JKS or PKCS12.
 func (s *Store) form(content []byte) (string, error) {
 	form := strings.ToUpper(s.Type)
 	if form == "" {
@@ -79,7 +79,8 @@ func (s *Store) form(content []byte) (string, error) {
 	case "PEM":
 		return form, nil
 	case "JKS", "PKCS12":
-		// Java reads either by either name, and keytool has written PKCS12 since Java 9.
+		// Java accepts both formats under either name, and keytool has written PKCS12 since
+		// Java 9.
 		if bytes.HasPrefix(content, []byte{0xFE, 0xED, 0xFE, 0xED}) {
 			return "JKS", nil
 		}
@@ -90,8 +91,9 @@ func (s *Store) form(content []byte) (string, error) {
 	return "", fmt.Errorf("%s: stores of type %q are unknown: use PEM, JKS or PKCS12", s.Location, s.Type)
 }
 
-// convert is the command that makes PKCS12 of a store of BCFKS. Java reads one with a provider
-// alone, which a machine that has such stores has. A password of its own is asked for.
+// convert returns the command that converts a BCFKS store to PKCS12. Java needs an
+// additional provider to read BCFKS, which a machine with such stores has. keytool asks for
+// the password of the new store.
 func (s *Store) convert() string {
 	return fmt.Sprintf("keytool -importkeystore -srckeystore %s -srcstoretype BCFKS -destkeystore %s.p12 -deststoretype PKCS12 "+
 		"-providerclass org.bouncycastle.jcajce.provider.BouncyCastleFipsProvider -providerpath bc-fips.jar, and name that file here",

@@ -13,7 +13,7 @@ func TestStoresOfEveryTypeAreRead(t *testing.T) {
 	me := ca.Issue("me", "localhost")
 	for _, c := range []struct{ form, ending, password string }{
 		{"PEM", "pem", ""}, {"PEM", "pem", "secret"}, {"JKS", "jks", "secret"}, {"PKCS12", "p12", "secret"},
-		{"PKCS12", "jks", "secret"}, // keytool has written it by this name since Java 9
+		{"PKCS12", "jks", "secret"}, // keytool has used this name since Java 9
 		{"JKS", "p12", "secret"},
 	} {
 		t.Run(c.form+" "+c.ending+" "+c.password, func(t *testing.T) {

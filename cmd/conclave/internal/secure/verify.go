@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// chain verifies certificates up to an authority, and returns those on the way.
+// chain verifies certificates up to an authority, and returns the chain.
 func (m *material) chain(certificates []*x509.Certificate, usage x509.ExtKeyUsage) ([]*x509.Certificate, error) {
 	if len(certificates) == 0 {
 		return nil, errors.New("the server showed no certificate")
@@ -29,10 +29,11 @@ func (m *material) chain(certificates []*x509.Certificate, usage x509.ExtKeyUsag
 	return chains[0], nil
 }
 
-// isFor compares the first certificate of a chain with an address, then with the name that
-// was dialed, then with the names of the address if allowReverseDnsLookup is set, as
-// Apache does: with those that have the address. With DialedNameOnly it compares it with what
-// was dialed alone, a name or an address: whose address a name has, the network says.
+// isFor compares the first certificate of a chain as Apache does: with the address, then
+// with the name that was dialed; if none was dialed and allowReverseDnsLookup is set, with
+// the names of the address, of which one must resolve to it. With DialedNameOnly it is
+// compared only with the name or address that was dialed, because it is the network that
+// says which address a name has.
 func (s *Source) isFor(ctx context.Context, chain []*x509.Certificate, address, name string) error {
 	if s.settings.DialedNameOnly && name != "" {
 		return verifyHost(chain, name)
@@ -63,21 +64,23 @@ func (s *Source) isFor(ctx context.Context, chain []*x509.Certificate, address, 
 	return fmt.Errorf("%w; nor is it for its names %s", err, strings.Join(names, ", "))
 }
 
-// isOneOf reports whether a certificate is for one of some hosts; or, where addresses are
-// compared, is for the one that it comes from, which was looked at before, and one of the hosts has.
+// isOneOf reports whether a certificate is for one of the hosts. Where addresses are
+// compared, it is enough that the certificate is for the address of the peer, which was
+// checked before, and that one of the hosts has this address.
 func (s *Source) isOneOf(ctx context.Context, hosts []string, chain []*x509.Certificate, address string) bool {
 	return slices.ContainsFunc(hosts, func(host string) bool { return verifyHost(chain, host) == nil }) ||
 		s.comparesHosts() && slices.ContainsFunc(hosts, func(host string) bool { return s.resolver.has(ctx, host, address) })
 }
 
-// inTime is for the look-ups of one handshake.
+// inTime returns a context for the look-ups of one handshake.
 func (s *Source) inTime() (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(context.Background(), s.resolver.wait, errors.New("the name servers do not answer"))
 }
 
-// verifyHost compares the first certificate of a chain with a host: its alternative names,
-// or, in one that has none, its common name, which Apache takes and Go alone does not. So
-// Go does not compare that with what the authorities may name, either.
+// verifyHost compares the first certificate of a chain with a host. A certificate without
+// alternative names is compared by its common name, as in Apache; Go by itself does not do
+// this, and it would not check a common name against name constraints: below an authority
+// that has them, a common name does not count.
 func verifyHost(chain []*x509.Certificate, host string) error {
 	c := chain[0]
 	if len(c.DNSNames) == 0 && len(c.IPAddresses) == 0 && c.Subject.CommonName != "" && !slices.ContainsFunc(chain[1:], constrains) {
@@ -95,7 +98,8 @@ func verifyHost(chain []*x509.Certificate, host string) error {
 	return nil
 }
 
-// trusts reports whether a key's certificate is of one of the authorities, whatever the time is.
+// trusts reports whether a key's certificate was issued by one of the authorities, ignoring
+// validity periods.
 func (m *material) trusts(key *tls.Certificate) bool {
 	if m.roots == nil {
 		return true
@@ -110,7 +114,7 @@ func (m *material) trusts(key *tls.Certificate) bool {
 	return !errors.As(err, new(x509.UnknownAuthorityError))
 }
 
-// constrains reports whether an authority may name some hosts alone (RFC 5280, section
+// constrains reports whether an authority is restricted to some hosts (RFC 5280, section
 // 4.2.1.10).
 func constrains(authority *x509.Certificate) bool {
 	return slices.ContainsFunc(authority.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(oidConstraints) })
@@ -118,7 +122,8 @@ func constrains(authority *x509.Certificate) bool {
 
 var oidConstraints = asn1.ObjectIdentifier{2, 5, 29, 30}
 
-// TellDoubts warns of what Doubt says of this server's hosts, now and when files are read again.
+// TellDoubts logs what Doubt returns for this server's hosts, now and whenever files are
+// read again.
 func (s *Source) TellDoubts(hosts []string) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
@@ -126,22 +131,22 @@ func (s *Source) TellDoubts(hosts []string) {
 	s.doubt()
 }
 
-// doubt is called with refreshing held.
+// doubt logs what Doubt returns. refreshing is held.
 func (s *Source) doubt() {
 	if doubt := s.Doubt(s.hosts); s.hosts != nil && doubt != "" {
 		s.logger.Warn(doubt)
 	}
 }
 
-// Doubt says why other servers may refuse what this one shows them, which has these hosts; ""
-// if they do not. Addresses of names are not looked for.
+// Doubt returns why other servers may refuse the certificate of this server, which has the
+// given hosts; "" if they accept it. It does not resolve names.
 func (s *Source) Doubt(hosts []string) string {
 	m := s.read.Load()
 	for _, key := range m.keys {
 		shown := []*x509.Certificate{key.Leaf}
 		addressed := len(key.Leaf.IPAddresses) > 0 || net.ParseIP(key.Leaf.Subject.CommonName) != nil
 		named := func(host string) bool {
-			return verifyHost(shown, host) == nil || addressed && net.ParseIP(host) == nil // which may be its address
+			return verifyHost(shown, host) == nil || addressed && net.ParseIP(host) == nil // the certificate may be for the address of this name
 		}
 		switch who := subject(key.Leaf); {
 		case !m.trusts(&key):

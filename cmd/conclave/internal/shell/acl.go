@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// gone reports whether an error says that a znode does not exist any more.
+// gone reports whether an error says that a znode no longer exists.
 func gone(err error) bool { return errors.Is(err, zk.ErrNoNode) }
 
 func runGetACL(ctx context.Context, s *Shell, in *input) error {
@@ -65,7 +65,7 @@ func runSetACL(ctx context.Context, s *Shell, in *input) error {
 	}); err != nil {
 		return err
 	}
-	for i := len(all) - 1; i >= 0; i-- { // what is below first: the new list may not let this client read
+	for i := len(all) - 1; i >= 0; i-- { // descendants first: the new ACL may not let this client list children
 		want := int32(-1)
 		if i == 0 {
 			want = version

@@ -10,8 +10,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// refusals are the texts in which zkCli.sh says what a server has refused. The path is
-// written after them.
+// refusals are zkCli.sh's texts for requests that a server refused. The path is appended.
 var refusals = map[zk.Code]string{
 	zk.ErrNoNode:                  "Node does not exist: ",
 	zk.ErrNodeExists:              "Node already exists: ",
@@ -24,7 +23,7 @@ var refusals = map[zk.Code]string{
 	zk.ErrQuotaExceeded:           "Quota has exceeded : ",
 }
 
-// refused is the error of a request in zkCli.sh's text.
+// refused is a failed request, described in zkCli.sh's text.
 type refused struct {
 	text string
 	err  error
@@ -33,7 +32,7 @@ type refused struct {
 func (r *refused) Error() string { return r.text }
 func (r *refused) Unwrap() error { return r.err }
 
-// explain is the error of a request about a path, in zkCli.sh's text where it has one.
+// explain returns the error of a request about a path, in zkCli.sh's text if it has one.
 func explain(err error, path string) error {
 	var code zk.Code
 	if !errors.As(err, &code) {
@@ -45,8 +44,8 @@ func explain(err error, path string) error {
 	return err
 }
 
-// statText is the numbers of a znode. Times are those of this machine's time zone, in the
-// form of Java.
+// statText returns a znode's stat as text. Times are in this machine's time zone and in
+// Java's format.
 func statText(s zk.Stat) string {
 	at := func(ms int64) string { return time.UnixMilli(ms).Format("Mon Jan 02 15:04:05 MST 2006") }
 	return fmt.Sprintf("cZxid = %s\nctime = %s\nmZxid = %s\nmtime = %s\npZxid = %s\ncversion = %d\ndataVersion = %d\n"+
@@ -55,7 +54,7 @@ func statText(s zk.Stat) string {
 		s.Aversion, uint64(s.EphemeralOwner), s.DataLength, s.NumChildren)
 }
 
-// list is names as Java prints a list of them.
+// list returns names as Java prints a list of them.
 func list(names []string) string {
 	shown := make([]string, len(names))
 	for i, one := range names {

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// A command is one that lines name.
+// A command is a command of the shell.
 type command struct {
 	name    string
-	syntax  string // what stands after the name
+	syntax  string // what follows the name
 	about   string
 	options []option
-	alone   [][]string // options of which one may be given
-	least   int        // arguments; zkCli.sh ignores more than it knows
-	most    int        // -1 for any number
-	paths   int        // the first so many arguments are paths
-	inMulti bool       // may stand between multi and commit
+	alone   [][]string // groups of options that exclude each other
+	least   int        // fewest arguments; zkCli.sh ignores superfluous ones
+	most    int        // most arguments; -1 for any number
+	paths   int        // how many of the first arguments are paths
+	inMulti bool       // allowed between multi and commit
 	ours    bool       // zkCli.sh has no such command
 	offline bool       // needs no session
 	run     func(ctx context.Context, s *Shell, in *input) error
@@ -29,7 +29,7 @@ var (
 	optVersion = option{"v", "version", "only if it has this version"}
 )
 
-// table returns all commands, those of zkCli.sh first.
+// table returns all commands, with zkCli.sh's first.
 func table() []command {
 	const any = -1
 	return append([]command{
@@ -82,7 +82,7 @@ func table() []command {
 	}, ourCommands()...)
 }
 
-// ourCommands are those that zkCli.sh does not have.
+// ourCommands returns the commands that zkCli.sh does not have.
 func ourCommands() []command {
 	return []command{
 		{name: "cd", syntax: "[path]", about: "make paths without a leading slash begin at a znode", most: 1, paths: 1, ours: true, run: runCd},
@@ -110,7 +110,7 @@ func quotaOptions(value string) []option {
 		{"N", value, "of znodes, a hard limit"}, {"B", value, "of bytes, a hard limit"}}
 }
 
-// find returns the command of a name, nil if there is none.
+// find returns the command with a name, nil if there is none.
 func (s *Shell) find(name string) *command { return findIn(s.commands, name) }
 
 func findIn(commands []command, name string) *command {
@@ -121,13 +121,13 @@ func findIn(commands []command, name string) *command {
 	return &commands[i]
 }
 
-// Offline reports whether a command needs no session: version, help, and what does not exist.
+// Offline reports whether a command needs no session: version, help, and unknown names.
 func Offline(name string) bool {
 	c := findIn(table(), name)
 	return c == nil || c.offline && name != "connect"
 }
 
-// Names are the names of all commands, with what they do.
+// Names returns the names of all commands and what they do.
 func Names() []string {
 	var all []string
 	for _, c := range table() {
@@ -136,7 +136,7 @@ func Names() []string {
 	return all
 }
 
-// usage is how a command is written, and its options.
+// usage returns the syntax of a command and its options.
 func (c *command) usage() string {
 	text := strings.TrimSuffix(c.name+" "+c.syntax, " ")
 	for _, o := range c.options {
@@ -145,7 +145,7 @@ func (c *command) usage() string {
 	return text
 }
 
-// nearest is a hint for the error of a line that names no command.
+// nearest returns a hint for the error of a line that names no command.
 func (s *Shell) nearest(err error) string {
 	u, ok := err.(unknown)
 	if !ok {

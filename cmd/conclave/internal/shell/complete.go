@@ -16,17 +16,17 @@ import (
 // Bounds of a completion.
 const (
 	completeWithin   = 800 * time.Millisecond
-	completeChildren = 10_000 // a directory with more is read in pages of so many
+	completeChildren = 10_000 // a directory with more children is read in pages of this many
 	completionsMax   = 500
-	completionsFew   = 40 // of more, so that a screen still shows what is said of them
+	completionsFew   = 40 // how many endings are offered if there are more, so the remark still fits on the screen
 )
 
-// few is what is said of a completion that does not have all that there may be.
+// few is the remark on a completion that may be incomplete.
 const few = "%s has %d children, %d of which were looked at: there may be others that fit"
 
-// Complete returns how a line may go on: what may be written after it, each to the end of an
-// argument, and from where on the argument is that is completed. Znodes are asked for no longer than
-// a person waits; if there may be others than those that are returned, that is said.
+// Complete returns how a line may continue: the possible endings, each to the end of an
+// argument, and where in the line that argument starts. It asks for znodes only for as long
+// as a person would wait, and remarks if there may be more endings than it returns.
 func (s *Shell) Complete(line string) (endings []string, start int) {
 	text, quote, start := unfinished(line)
 	before := Split(line[:start])
@@ -73,15 +73,15 @@ func (s *Shell) Complete(line string) (endings []string, start int) {
 			endings = endings[:min(len(endings), completionsFew)]
 		}
 		if partial && len(endings) > 0 && !slices.Contains(endings, "") {
-			endings = append([]string{""}, endings...) // else what these have in common would be written
+			endings = append([]string{""}, endings...) // else the common prefix of the others would be inserted
 		}
 		return endings, start
 	}
 	return nil, start
 }
 
-// under are the paths that begin as a text does, one level below its last slash, in the form
-// of the text; and whether there may be others.
+// under returns the paths that begin with text, one level below its last slash, in the form
+// of text (absolute or relative), and whether there may be others.
 func (s *Shell) under(text string) (names []string, partial bool) {
 	last := strings.LastIndexByte(text, '/')
 	written, parent := "", s.dir
@@ -113,16 +113,16 @@ func (s *Shell) under(text string) (names []string, partial bool) {
 	return names, partial
 }
 
-// inPages are children that begin as a text does, of a directory that has many: as many as are shown, and as
-// many as are found in the time that there is. Servers of Apache's know no pages, and end a connection that
-// asks for one: they are asked once.
+// inPages returns children that begin with text, of a directory that has many: no more than
+// are shown, and only those that are found in time. Apache's servers do not support pages
+// and end the connection of a client that asks for one, so they are asked only once.
 func (s *Shell) inPages(ctx context.Context, conn *client.Client, parent, text string, children int) (names []string, partial bool) {
 	looked, cursor := 0, []byte(nil)
 	for len(names) <= completionsMax && s.unpaged != conn {
 		s.probe(true)
 		page, err := conn.ChildrenPage(ctx, parent, cursor, completeChildren)
 		if errors.Is(err, zk.ErrUnimplemented) {
-			s.unpaged = conn // and what becomes of the connection is no news
+			s.unpaged = conn // what happens to the connection is not reported
 		} else {
 			s.probe(false)
 		}
@@ -143,8 +143,9 @@ func (s *Shell) inPages(ctx context.Context, conn *client.Client, parent, text s
 	return names, true
 }
 
-// endings are the ends of all that begins as a text does, with the quote that it has begun
-// with. What has blanks needs a quote, and what is not Safe is not offered.
+// endings returns the rest of every name that begins with text, closed with the quote with
+// which the argument began. Names with blanks need a quote, and names that are not Safe are
+// not offered.
 func (s *Shell) endings(all []string, text string, quote byte, after string) []string {
 	var found []string
 	for _, one := range all {
@@ -164,7 +165,7 @@ func (s *Shell) endings(all []string, text string, quote byte, after string) []s
 	return found
 }
 
-// names are those that a line may begin with.
+// names returns the names with which a line may begin.
 func (s *Shell) names(inBlock bool) []string {
 	var all []string
 	for _, c := range s.commands {

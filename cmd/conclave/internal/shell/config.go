@@ -42,11 +42,12 @@ func runConfig(ctx context.Context, s *Shell, in *input) error {
 	return nil
 }
 
-// clients is what clients take of a configuration: its version and where it serves them.
+// clients returns the part of a configuration that clients use: its version and the client
+// addresses.
 func clients(text string) string {
 	config, err := ensemble.Parse(text)
 	if err != nil {
-		return " " // of one server alone, which has none
+		return " " // of a standalone server, which has no configuration
 	}
 	var all []string
 	for i := range config.Members {
@@ -103,7 +104,7 @@ func runReconfig(ctx context.Context, s *Shell, in *input) error {
 	return nil
 }
 
-// serverLines are the lines of servers in a dynamic configuration file.
+// serverLines returns the server lines of a dynamic configuration file.
 func serverLines(file string) ([]string, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// dump is data in hexadecimal, sixteen bytes a line, in the form of zkCli.sh.
+// dump returns data in hexadecimal, sixteen bytes a line, in zkCli.sh's format.
 func dump(data []byte) string {
 	const edge = "+--------+-------------------------------------------------+----------------+\n"
 	var b strings.Builder

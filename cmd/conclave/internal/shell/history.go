@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
-// historyShown is how many lines history prints before itself, as zkCli.sh does.
+// historyShown is how many earlier lines the command history prints, as in zkCli.sh.
 const historyShown = 10
 
 func runHistory(_ context.Context, s *Shell, _ *input) error {
@@ -41,7 +41,7 @@ func runRedo(ctx context.Context, s *Shell, in *input) error {
 	return s.do(ctx, Split(again))
 }
 
-// secret reports whether a line has, or may have, a credential in it.
+// secret reports whether a line contains, or may contain, a credential.
 func secret(line string) bool {
 	fields := Split(line)
 	for i, one := range fields {
@@ -49,7 +49,7 @@ func secret(line string) bool {
 		case i == 0 && strings.EqualFold(one, "addauth"):
 			return true
 		case strings.EqualFold(one, "digest") && i+1 < len(fields) && strings.Contains(fields[i+1], ":"):
-			return true // addauth with a slip of the hand in it
+			return true // may be a mistyped addauth
 		case strings.Contains(strings.ToLower(one), "digest:"), strings.Contains(one, "@") && strings.Contains(one, "://"):
 			return true
 		}
@@ -57,8 +57,8 @@ func secret(line string) bool {
 	return false
 }
 
-// Kept reports whether a line may be kept for the next time: it has no credential in it, and
-// does not begin with a blank, which says that it should not be.
+// Kept reports whether a line may be saved for later sessions: it contains no credential
+// and does not begin with a blank, which a person types to keep a line out of the history.
 func Kept(line string) bool {
 	return line != "" && !strings.ContainsAny(line[:1], blanks) && !secret(line) && !strings.ContainsRune(line, '\n')
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 )
 
-// An option of a command: -name, and a value after it if it takes one.
+// An option of a command: -name, followed by a value if it takes one.
 type option struct {
 	name  string
-	value string // what the value is called, "" for none
+	value string // name of the value in the usage, "" if it takes none
 	about string
 }
 
-// input is a line that has been read: the command's name, its options and arguments.
+// input is a parsed line: the command's name, its options and arguments.
 type input struct {
 	of   *command
 	set  map[string]string
@@ -28,7 +28,7 @@ func (in *input) has(option string) bool {
 	return ok
 }
 
-// arg is the argument at i, "" if there is none.
+// arg returns the argument at i, "" if there is none.
 func (in *input) arg(i int) string {
 	if i >= len(in.args) {
 		return ""
@@ -36,7 +36,7 @@ func (in *input) arg(i int) string {
 	return in.args[i]
 }
 
-// number is the value of an option, absent if it is not given.
+// number returns the value of an option, or absent if the option is missing.
 func (in *input) number(option string, base int, absent int64) (int64, error) {
 	text, ok := in.set[option]
 	if !ok {
@@ -49,7 +49,7 @@ func (in *input) number(option string, base int, absent int64) (int64, error) {
 	return n, nil
 }
 
-// version is the value of -v, -1 for any.
+// version returns the value of -v, -1 if it is missing, which means any version.
 func (in *input) version() (int32, error) {
 	n, err := in.number("v", 10, -1)
 	if err == nil && int64(int32(n)) != n {
@@ -58,8 +58,9 @@ func (in *input) version() (int32, error) {
 	return int32(n), err
 }
 
-// read reads the options and arguments of a command as Java's clients read theirs: options
-// stand anywhere, several letters may follow one dash, and after -- all is an argument.
+// read parses the options and arguments of a command as Java's clients do: options may
+// stand anywhere, several letters may follow one dash, and everything after -- is an
+// argument.
 func (c *command) read(fields []string) (*input, error) {
 	in := &input{of: c, set: map[string]string{}}
 	for i := 0; i < len(fields); i++ {
@@ -92,7 +93,8 @@ func (c *command) read(fields []string) (*input, error) {
 	return in, nil
 }
 
-// option reads one field that begins with a dash, and returns how many of the next it took.
+// option parses a field that begins with a dash, and returns how many of the next fields it
+// used.
 func (c *command) option(in *input, field string, next []string) (taken int, err error) {
 	if o := c.find(field[1:]); o != nil {
 		if o.value == "" {
@@ -133,7 +135,7 @@ func (c *command) find(name string) *option {
 	return &c.options[i]
 }
 
-// isOption reports whether a field is an option of the command, and no negative number.
+// isOption reports whether a field is an option of the command and not a negative number.
 func (c *command) isOption(field string) bool {
 	if len(field) < 2 || field[0] != '-' {
 		return false

@@ -15,7 +15,7 @@ import (
 type block struct {
 	operations []client.Operation
 	shown      []string
-	wrong      error // the first line that could not be taken
+	wrong      error // the error of the first line that was refused
 }
 
 // add adds an operation on a path.
@@ -27,12 +27,13 @@ func (b *block) add(o client.Operation, what, path string) error {
 	return nil
 }
 
-// refuse is the error of a command that has no place in a block.
+// refuse returns the error of a command that is not allowed in a block.
 func (b *block) refuse(command string) error {
 	return fmt.Errorf("%s is not allowed in a block: write create, set, delete or check, then commit or abort", command)
 }
 
-// setBlock opens a block, or closes the one that is open. Prompt is called beside it.
+// setBlock opens a block, or with nil closes the current one. Prompt may be called
+// concurrently.
 func (s *Shell) setBlock(b *block) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,8 +70,8 @@ func runAbort(_ context.Context, s *Shell, _ *input) error {
 	return nil
 }
 
-// runCommit does a block. In a script, a line of it that could not be taken lets it fail: what
-// is left of it is not what was meant.
+// runCommit runs a block. In a script, a block with a refused line fails: the remaining
+// lines alone are not what was intended.
 func runCommit(ctx context.Context, s *Shell, _ *input) error {
 	b := s.block
 	if b == nil {
@@ -153,7 +154,7 @@ func runTree(ctx context.Context, s *Shell, in *input) error {
 	return s.branch(ctx, at, names, "", levels)
 }
 
-// branch prints what is below a znode, each line after a prefix.
+// branch prints everything below a znode, each line after a prefix.
 func (s *Shell) branch(ctx context.Context, at string, names []string, prefix string, levels int64) error {
 	if levels < 1 {
 		return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// limitNames are the options of setquota and delquota, in the order of limit.
+// limitNames are the options of setquota and delquota, in the order of the fields in limit.
 var limitNames = []string{"n", "b", "N", "B"}
 
-// limit is the limit that an option names.
+// limit returns the field of l that an option sets.
 func limit(l *tree.Limits, option string) *int64 {
 	switch option {
 	case "n":
@@ -28,14 +28,15 @@ func limit(l *tree.Limits, option string) *int64 {
 	return &l.BytesHard
 }
 
-// quota is the limits and the usage of a path as they were read.
+// quota is the limits and the usage of a path, as read from the server.
 type quota struct {
 	limits  tree.Limits
 	usage   tree.Limits
 	version int32 // of the limits
 }
 
-// quotas is the error of a session that sees no quotas: its servers are followed by a path.
+// quotas returns an error if the session cannot see quotas, because its list of servers
+// ends in a path.
 func (s *Shell) quotas() error {
 	_, rest, found := strings.Cut(s.servers, "://")
 	if !found {
@@ -61,7 +62,8 @@ func (s *Shell) readQuota(ctx context.Context, conn *client.Client, path string)
 	return quota{tree.ParseLimits(string(text)), tree.ParseLimits(string(used)), stat.Version}, nil
 }
 
-// quotaPath is the znode whose quota a command is about, where quotas can be shown.
+// quotaPath returns the znode that a quota command is about, or an error if quotas cannot
+// be shown.
 func (s *Shell) quotaPath(in *input) (string, error) {
 	if err := s.quotas(); err != nil {
 		return "", err
@@ -142,8 +144,8 @@ func runSetQuota(ctx context.Context, s *Shell, in *input) error {
 	return nil
 }
 
-// mayHaveQuota refuses a path that is not there, is the servers' own, or is above or below
-// one that has a quota: servers would count for one of them alone.
+// mayHaveQuota refuses a path that does not exist, belongs to the servers, or is above or
+// below a path with a quota: servers would count for only one of the two.
 func (s *Shell) mayHaveQuota(ctx context.Context, conn *client.Client, at string) error {
 	if err := s.quotas(); err != nil {
 		return err
@@ -184,7 +186,7 @@ func (s *Shell) mayHaveQuota(ctx context.Context, conn *client.Client, at string
 	return err
 }
 
-// writeQuota makes the two znodes of a quota at once, or changes one limit.
+// writeQuota creates both znodes of a quota in one transaction, or changes one limit.
 func writeQuota(ctx context.Context, s *Shell, conn *client.Client, at, option string, most int64) error {
 	limits, usage := tree.QuotaZnodes(at)
 	q, err := s.readQuota(ctx, conn, at)
@@ -234,7 +236,7 @@ func runDelQuota(ctx context.Context, s *Shell, in *input) error {
 	}
 	_, err = conn.Multi(ctx, client.DeleteOp(limits, -1), client.DeleteOp(usage, -1))
 	if gone(err) {
-		err = conn.Delete(ctx, limits, -1) // the usage was never there
+		err = conn.Delete(ctx, limits, -1) // the usage did not exist
 	}
 	for above := zk.ParentPath(limits); err == nil && above != zk.QuotaPath; above = zk.ParentPath(above) {
 		err = conn.Delete(ctx, above, -1)

@@ -9,11 +9,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// errNotConnected is the error of commands after close, in zkCli.sh's text.
+// errNotConnected is zkCli.sh's error for commands after close.
 const errNotConnected = failure("Not connected")
 
-// Connect ends the session, if there is one, and begins one with servers, "" for those of
-// Options. It does not wait for a server: see Await.
+// Connect ends the current session, if there is one, and begins one with servers; "" means
+// the servers of Options. It does not wait for a server: see Await.
 func (s *Shell) Connect(servers string) error {
 	conn, err := s.options.Open(servers)
 	if err != nil {
@@ -39,7 +39,7 @@ func (s *Shell) Await(ctx context.Context) error {
 	return conn.WaitConnected(ctx)
 }
 
-// session is the session, whatever its state.
+// session returns the session, whatever its state.
 func (s *Shell) session() (*client.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (s *Shell) session() (*client.Client, error) {
 	return s.conn, nil
 }
 
-// within is the session, and a context for one exchange with it.
+// within returns the session and a context for one exchange with it.
 func (s *Shell) within(ctx context.Context) (*client.Client, context.Context, context.CancelFunc, error) {
 	conn, err := s.session()
 	if err != nil {
@@ -66,11 +66,11 @@ func (s *Shell) disconnect() {
 	s.conn = nil
 	s.mu.Unlock()
 	if conn != nil {
-		_ = conn.Close() // one that no server can be told of expires by itself
+		_ = conn.Close() // if no server can be told, the session expires by itself
 	}
 }
 
-// Close ends the session, and with it its ephemerals, and all that follows it.
+// Close ends the session, and with it its ephemerals and the goroutines that follow it.
 func (s *Shell) Close() {
 	s.disconnect()
 	s.end()
@@ -78,7 +78,7 @@ func (s *Shell) Close() {
 	s.flush()
 }
 
-// follow makes a session that of the shell, and says what becomes of it. mu is held.
+// follow makes conn the shell's session, and reports its changes of state. mu is held.
 func (s *Shell) follow(conn *client.Client) {
 	s.conn = conn
 	states := conn.Subscribe()
@@ -111,7 +111,7 @@ func (s *Shell) follow(conn *client.Client) {
 	})
 }
 
-// probe marks that the server is asked for something after which it may end the connection.
+// probe notes that a request is under way after which the server may end the connection.
 func (s *Shell) probe(asked bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +131,7 @@ func why(err error) string {
 	return ": " + cli.Visible(err.Error())
 }
 
-// renew begins a session in the place of one that has expired, with its credentials.
+// renew replaces an expired session with a new one that has the same credentials.
 func (s *Shell) renew(old *client.Client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,19 +152,19 @@ func (s *Shell) renew(old *client.Client) {
 	s.follow(conn)
 	s.group.Go(func() {
 		for _, c := range credentials {
-			_ = conn.AddAuth(s.life, c.Scheme, c.Data) // an error is that of the session
+			_ = conn.AddAuth(s.life, c.Scheme, c.Data) // an error would show in the session's state
 		}
 		if conn.WaitConnected(s.life) == nil {
 			s.news(faint, "new session: "+conn.SessionID().String())
 		}
-		_ = old.Close() // it has ended: this waits for what it ran
+		_ = old.Close() // it has ended already: this waits for its goroutines
 	})
 }
 
-// news prints, at any time, what was not asked for.
+// news prints a message that is no answer to a command. It may do so at any time.
 func (s *Shell) news(color, text string) { s.say(s.paint(color, "conclave: "+text)) }
 
-// Prompt is what stands before a line.
+// Prompt returns the text in front of a line.
 func (s *Shell) Prompt() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -180,7 +180,7 @@ func (s *Shell) Prompt() string {
 	return text + cli.Visible(s.dir) + "> "
 }
 
-// state is that of the session. mu is held.
+// state returns the state of the session. mu is held.
 func (s *Shell) state() client.State {
 	if s.conn == nil {
 		return client.Closed

@@ -15,54 +15,54 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Options are what a shell is given.
+// Options configure a shell.
 type Options struct {
-	Out, Err io.Writer // answers; all else, which zkCli.sh writes there, too
+	Out, Err io.Writer // answers, and everything else, split as in zkCli.sh
 
-	// Open begins a session with servers, "" for those that the shell was told first, and
-	// does not wait for one.
+	// Open begins a session with servers; "" means the shell's initial ones. It does not
+	// wait for a server.
 	Open func(servers string) (*client.Client, error)
 
 	Servers string        // as prompts and errors show them
 	Timeout time.Duration // how long a command waits for each answer
-	Version string        // what the command version prints
+	Version string        // output of the command version
 
-	Changed func() // called when Prompt would return another text; nil for nobody
+	Changed func() // called when Prompt would return another text; may be nil
 
-	Person bool // types the lines: Safe is for the data, too, and remarks are made
+	Person bool // a person types the lines: data is made Safe, too, and remarks are printed
 	Color  bool // errors and events may have colors
 }
 
-// Shell runs lines. Its methods are called by one goroutine, but for Prompt.
+// Shell runs lines. Except for Prompt, its methods are called by one goroutine.
 type Shell struct {
 	options  Options
 	commands []command
 	life     context.Context
 	end      context.CancelFunc
-	group    sync.WaitGroup // what follows sessions and watches
+	group    sync.WaitGroup // goroutines that follow sessions and watches
 
-	history []string // each line that was run
-	block   *block   // of multi, while one is open; written with mu
-	code    int      // of the last command
+	history []string // all lines that were run
+	block   *block   // of multi, nil if none is open; written under mu
+	code    int      // exit code of the last command
 	left    bool     // quit was called
 
 	completeWithin time.Duration
-	unpaged        *client.Client // its server lists in no pages; nil for none
+	unpaged        *client.Client // a session whose server does not support pages; nil for none
 
 	mu          sync.Mutex // guards all below
 	out         *bufio.Writer
-	conn        *client.Client // nil: none was opened, or it was closed
-	dir         string         // of paths that do not begin with a slash
+	conn        *client.Client // nil before the first Connect and after close
+	dir         string         // to which paths without a leading slash are relative
 	servers     string
-	printing    bool // of the events of zkCli.sh's watches
-	probing     bool // the server is asked for what may end the connection
+	printing    bool // whether events of zkCli.sh's watches are printed
+	probing     bool // a request is under way after which the server may end the connection
 	credentials []client.Credential
 	watches     map[watchKey]*watching
-	told        [toldMax]zk.Event // the last that were printed
+	told        [toldMax]zk.Event // the last events that were printed
 	toldNext    int
 }
 
-// New returns a shell without a session: Connect opens one.
+// New returns a shell without a session; Connect opens one.
 func New(o Options) *Shell {
 	s := &Shell{options: o, commands: table(), out: bufio.NewWriter(o.Out), dir: zk.RootPath, servers: o.Servers, printing: true,
 		watches: map[watchKey]*watching{}, completeWithin: completeWithin}
@@ -70,30 +70,30 @@ func New(o Options) *Shell {
 	return s
 }
 
-// Exit codes, those of zkCli.sh.
+// Exit codes, the same as zkCli.sh's.
 const (
 	exitOK      = 0
 	exitFailed  = 1
 	exitUnknown = 127
 )
 
-// failure is an error that is printed as it is: one of those that zkCli.sh prints.
+// failure is an error whose text, one of zkCli.sh's, is printed unchanged.
 type failure string
 
 func (f failure) Error() string { return string(f) }
 
-// usage is the error of a command that is called in a wrong way.
+// usage is the error of a command with wrong arguments.
 type usage struct{ of *command }
 
 func (u usage) Error() string { return u.of.usage() }
 
-// unknown is the error of a line that begins with no command.
+// unknown is the error of a line that does not begin with a command.
 type unknown struct{ name string }
 
 func (u unknown) Error() string { return "Command not found: " + cli.Visible(u.name) }
 
-// Run runs a line, and returns the exit code of its command; one without a command changes
-// nothing.
+// Run runs a line and returns the exit code of its command. A line without a command keeps
+// the last exit code.
 func (s *Shell) Run(ctx context.Context, line string) int {
 	if text := strings.TrimLeft(line, blanks); text == "" || text[0] == '#' {
 		return s.code
@@ -103,13 +103,13 @@ func (s *Shell) Run(ctx context.Context, line string) int {
 	return s.Do(ctx, fields)
 }
 
-// Do runs a command that is split already.
+// Do runs a command that is already split into fields.
 func (s *Shell) Do(ctx context.Context, fields []string) int {
 	err := s.do(ctx, fields)
 	s.printEvents()
 	s.flush()
 	if s.left {
-		return s.code // zkCli.sh ends with that of the command before
+		return s.code // as in zkCli.sh, the code of the previous command stays
 	}
 	s.code = exitOK
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Shell) complain(err error) {
 	s.say(text)
 }
 
-// reason is the text of an error.
+// reason returns the text of an error.
 func (s *Shell) reason(err error) string {
 	var request *client.Error
 	doubt := ""
@@ -180,7 +180,7 @@ func (s *Shell) reason(err error) string {
 	return cli.VisibleText(text)
 }
 
-// say prints a line that is no answer.
+// say prints a line that is not part of an answer.
 func (s *Shell) say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +188,7 @@ func (s *Shell) say(text string) {
 	fmt.Fprintln(s.options.Err, text)
 }
 
-// remark says something to a person.
+// remark prints a remark if a person types the lines.
 func (s *Shell) remark(format string, args ...any) {
 	if s.options.Person {
 		s.say(s.paint(faint, fmt.Sprintf(format, args...)))
@@ -199,7 +199,7 @@ func (s *Shell) remark(format string, args ...any) {
 func (s *Shell) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.out.WriteString(text) // flush has the error, if one has to know
+	_, _ = s.out.WriteString(text) // flush returns the error
 }
 
 func (s *Shell) println(text string) { s.print(text + "\n") }
@@ -207,10 +207,10 @@ func (s *Shell) println(text string) { s.print(text + "\n") }
 func (s *Shell) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_ = s.out.Flush() // a reader that has gone: SIGPIPE ends the process
+	_ = s.out.Flush() // if the reader is gone, SIGPIPE ends the process
 }
 
-// text is data for the reader: a person is shown no control characters.
+// text returns data as it is printed: for a person, without control characters.
 func (s *Shell) text(data []byte) string {
 	if s.options.Person {
 		return cli.VisibleText(string(data))
@@ -218,7 +218,7 @@ func (s *Shell) text(data []byte) string {
 	return string(data)
 }
 
-// The colors, as SGR parameters of ECMA-48.
+// Colors, as SGR parameters of ECMA-48.
 const (
 	red   = "31"
 	cyan  = "36"

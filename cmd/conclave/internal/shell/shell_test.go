@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// shown is what a shell has printed, while others print.
+// shown collects the output of a shell while other goroutines print.
 type shown struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -39,7 +39,7 @@ func (s *shown) await(t *testing.T, text string) {
 }
 
 // TestChangesOfOthersArePrintedAsTheyHappen, in the foreground until the context ends, and
-// beside what is typed.
+// while a line is typed.
 func TestChangesOfOthersArePrintedAsTheyHappen(t *testing.T) {
 	e := serve(t, 1)
 	var one, other shown
@@ -80,7 +80,8 @@ func TestChangesOfOthersArePrintedAsTheyHappen(t *testing.T) {
 	})
 }
 
-// TestSessionThatExpiresIsRenewed: it is said, and the next one has the credentials.
+// TestSessionThatExpiresIsRenewed: the shell says so, and the new session has the same
+// credentials.
 func TestSessionThatExpiresIsRenewed(t *testing.T) {
 	e := serve(t, 1)
 	var text shown
@@ -130,7 +131,7 @@ func TestServersThatComeBackAreSaid(t *testing.T) {
 	}
 }
 
-// TestWhatAServerDoesNotAnswerIsSaid: a command has so long, and can be interrupted.
+// TestWhatAServerDoesNotAnswerIsSaid: a command has a time limit, and can be interrupted.
 func TestWhatAServerDoesNotAnswerIsSaid(t *testing.T) {
 	e := serve(t, 1)
 	var text shown
@@ -161,8 +162,9 @@ func TestWhatAServerDoesNotAnswerIsSaid(t *testing.T) {
 	}
 }
 
-// TestBigDirectoriesCompleteInPages: what fits is found among any number of children, as far as there is
-// time, and it is said if there may be more; what those that are shown have in common is not written then.
+// TestBigDirectoriesCompleteInPages: matching names are found among any number of children,
+// as far as time permits, and the shell says if there may be more; it then does not insert
+// the common prefix of the names that it shows.
 func TestBigDirectoriesCompleteInPages(t *testing.T) {
 	e := serve(t, 1)
 	var text shown
@@ -202,7 +204,7 @@ func TestBigDirectoriesCompleteInPages(t *testing.T) {
 	if s.Complete("get /big/z"); text.String() != said {
 		t.Errorf("all were looked at, and it is said that\n%s", text.String()[len(said):])
 	}
-	s.unpaged = s.conn // as after the answer of a server that knows no pages
+	s.unpaged = s.conn // as after the answer of a server that does not support pages
 	offers("get /big/z", 0, "")
 	text.await(t, "10002 children, 0 of which were looked at")
 	s.unpaged, s.completeWithin = nil, time.Second
@@ -213,7 +215,7 @@ func TestBigDirectoriesCompleteInPages(t *testing.T) {
 	}
 }
 
-// TestReconfig on three servers, by steps, by the whole and by a file.
+// TestReconfig on three servers: by single changes, by a whole list and by a file.
 func TestReconfig(t *testing.T) {
 	e := serve(t, 3)
 	var text shown
@@ -241,7 +243,7 @@ func TestReconfig(t *testing.T) {
 	}
 }
 
-// TestQuotasAreNotSoughtBelowAPathOfServers, where they would be znodes like others.
+// TestQuotasAreNotSoughtBelowAPathOfServers, where they would be ordinary znodes.
 func TestQuotasAreNotSoughtBelowAPathOfServers(t *testing.T) {
 	e := serve(t, 1)
 	var text shown
@@ -279,7 +281,7 @@ func TestColorsAreOnlyWhereTheyAreWanted(t *testing.T) {
 	}
 }
 
-// TestCredentialsAreNotKept in the history of the next time.
+// TestCredentialsAreNotKept in the saved history.
 func TestCredentialsAreNotKept(t *testing.T) {
 	for line, want := range map[string]bool{
 		"get /a": true, "set /a 'b c'": true, "": false, " get /a": false, "\tget /a": false,

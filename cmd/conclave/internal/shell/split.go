@@ -5,10 +5,10 @@ import "strings"
 // blanks separate arguments.
 const blanks = " \t\n\v\f\r"
 
-// Split splits a line into arguments as zkCli.sh does. One that begins with a quote ends with
-// the next such quote, and may have blanks and be empty; any other ends at a blank, and
-// quotes within it stand for themselves. Nothing is an escape. A quote that nothing ends
-// is left out.
+// Split splits a line into arguments as zkCli.sh does. An argument that begins with a quote
+// extends to the next such quote, and may contain blanks or be empty; any other ends at a
+// blank, and quotes within it are ordinary characters. There are no escapes. A quote
+// without a partner is dropped.
 func Split(line string) []string {
 	var args []string
 	for _, p := range pieces(line) {
@@ -17,10 +17,10 @@ func Split(line string) []string {
 	return args
 }
 
-// A piece is an argument and where it stands in its line.
+// A piece is an argument and its position in the line.
 type piece struct {
 	text       string
-	start, end int  // of the line, the quotes included
+	start, end int  // in the line, including quotes
 	quote      byte // 0 for none
 }
 
@@ -52,8 +52,8 @@ func pieces(line string) []piece {
 	return all
 }
 
-// unfinished returns the argument that ends at the end of a line, where one is being typed:
-// its text, the quote that it begins with, and where it begins.
+// unfinished returns the argument that is being typed at the end of a line: its text, the
+// quote with which it begins, and where it begins.
 func unfinished(line string) (text string, quote byte, start int) {
 	for i := 0; i < len(line); {
 		c := line[i]

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// javas is how zkCli.sh finds arguments. What it finds that begins with a blank is a slip of it,
-// before a quote that nothing ends, and none here.
+// javas matches arguments as zkCli.sh finds them. It also finds one that begins with a
+// blank, before a quote without a partner; this is a mistake in zkCli.sh, and is not an
+// argument here.
 var javas = regexp.MustCompile("[ \\t\\n\\v\\f\\r]*([^\"'][^ \\t\\n\\v\\f\\r]*|\"[^\"]*\"|'[^']*')[ \\t\\n\\v\\f\\r]*")
 
 func splitAsJava(line string) (args []string, slip bool) {

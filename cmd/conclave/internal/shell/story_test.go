@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/tracetest"
 )
 
-// serve runs servers for shells.
+// serve starts servers for shells.
 func serve(t *testing.T, servers int) *inprocess.Ensemble {
 	t.Helper()
 	base := server.Default()
@@ -63,7 +63,7 @@ func connected(t *testing.T, servers string, out io.Writer, change ...func(*Opti
 	return s
 }
 
-// What is another at each run.
+// Parts of the output that differ at each run.
 var varying = []struct {
 	what *regexp.Regexp
 	by   string
@@ -91,8 +91,9 @@ func (m marked) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestStories plays sessions: "> " begins a line that is run, "tab> " one that is completed;
-// "! " is on the standard error, "= " the exit code if it is not 0.
+// TestStories runs sessions: "> " is in front of a line to run, "tab> " in front of a line
+// to complete; output lines begin with "! " for standard error and "= " for an exit code
+// other than 0.
 func TestStories(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	tracetest.Run(t, func(t *testing.T, story string) string {

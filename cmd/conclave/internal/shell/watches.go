@@ -13,7 +13,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// watchKind is what a watch is for. Two of one kind at one path are one, as in Java's client.
+// watchKind is the purpose of a watch. As in Java's client, a path has at most one watch of
+// each kind.
 type watchKind byte
 
 const (
@@ -29,17 +30,18 @@ type watchKey struct {
 	kind watchKind
 }
 
-// watching is a watch and the goroutine that prints its events.
+// watching is a watch together with the goroutine that prints its events.
 type watching struct {
 	w     *client.Watch
-	asked chan chan struct{} // it prints all that it has, and closes what it was sent
+	asked chan chan struct{} // the goroutine prints all events that it has, then closes the channel it received
 	ended chan struct{}
 }
 
-// toldMax is how many events are remembered so that none is printed for two watches.
+// toldMax is how many events are remembered, so an event that fires two watches is printed
+// once.
 const toldMax = 64
 
-// keep lets the events of a watch be printed, in the place of one that was for the same.
+// keep has the events of a watch printed. It replaces an earlier watch with the same key.
 func (s *Shell) keep(w *client.Watch, key watchKey) {
 	one := &watching{w, make(chan chan struct{}), make(chan struct{})}
 	s.mu.Lock()
@@ -82,7 +84,7 @@ func (s *Shell) printAll(one *watching, kind watchKind) {
 	}
 }
 
-// printEvents waits until all events that came before now are printed.
+// printEvents waits until all events that have arrived so far are printed.
 func (s *Shell) printEvents() {
 	s.mu.Lock()
 	var all []*watching
@@ -119,7 +121,7 @@ func (s *Shell) event(e zk.Event, kind watchKind) {
 	_ = s.out.Flush()
 }
 
-// eventText is an event as zkCli.sh prints it.
+// eventText returns an event as zkCli.sh prints it.
 func eventText(e zk.Event) string {
 	if e.Type == zk.EventNone {
 		return "\nWATCHER::\n\nevents of " + cli.Visible(e.Path) + " may be missing here, because the connection was lost\n"
@@ -127,7 +129,7 @@ func eventText(e zk.Event) string {
 	return fmt.Sprintf("\nWATCHER::\n\nWatchedEvent state:SyncConnected type:%s path:%s zxid: %d\n", e.Type, cli.Visible(e.Path), int64(e.Zxid))
 }
 
-// changeText is an event on one line, with the time at which it came.
+// changeText returns an event on one line, with the time of its arrival.
 func changeText(e zk.Event) string {
 	at := time.Now().Format("15:04:05.000")
 	if e.Type == zk.EventNone {
@@ -174,7 +176,7 @@ func runRemoveWatches(ctx context.Context, s *Shell, in *input) error {
 	case in.has("d"):
 		which, kinds = zk.WatcherData, []watchKind{dataWatch}
 	}
-	s.printEvents() // those before it
+	s.printEvents() // events that came before the removal
 	err = conn.RemoveWatches(ctx, at, which)
 	if err == nil || !in.has("l") || errors.Is(err, zk.ErrNoWatcher) {
 		return explain(err, at)
@@ -185,7 +187,7 @@ func runRemoveWatches(ctx context.Context, s *Shell, in *input) error {
 	return nil
 }
 
-// unkeep ends a watch here, and reports whether there was one.
+// unkeep stops printing the events of a watch, and reports whether there was one.
 func (s *Shell) unkeep(key watchKey) bool {
 	s.mu.Lock()
 	one := s.watches[key]
@@ -214,7 +216,7 @@ func runPrintWatches(_ context.Context, s *Shell, in *input) error {
 	return nil
 }
 
-// runWatch prints changes until it is interrupted, or lets them be printed beside the prompt.
+// runWatch prints changes until it is interrupted, or has them printed beside the prompt.
 func runWatch(ctx context.Context, s *Shell, in *input) error {
 	count, err := in.number("n", 10, 0)
 	if err != nil || count < 0 {

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// path is an argument as a path of the server: one without a slash in front begins at the
-// directory.
+// path turns an argument into a path on the server. A path without a leading slash is
+// relative to the shell's directory.
 func (s *Shell) path(text string) string {
 	if text == "" || text[0] == '/' {
 		return text
@@ -24,12 +24,12 @@ func (s *Shell) path(text string) string {
 	return path.Join(s.dir, text)
 }
 
-// deprecated is what zkCli.sh says of a command without an option in its place.
+// deprecated prints zkCli.sh's warning about a deprecated form of a command.
 func (s *Shell) deprecated(old, now string) {
 	s.say("'" + old + "' has been deprecated. Please use '" + now + "' instead.")
 }
 
-// wantsWatch reports whether a command that reads is to watch, by -w or by a second argument.
+// wantsWatch reports whether a reading command sets a watch, by -w or by a second argument.
 func (s *Shell) wantsWatch(in *input, now string) bool {
 	if len(in.args) > 1 {
 		s.deprecated(in.of.name+" path [watch]", now)
@@ -45,7 +45,7 @@ func runCreate(ctx context.Context, s *Shell, in *input) error {
 	}
 	at, data := s.path(in.arg(0)), []byte(nil)
 	if text := in.arg(0); o.Mode.IsSequential() && strings.HasSuffix(text, "/") && !strings.HasSuffix(at, "/") {
-		at += "/" // whose name is the number alone
+		at += "/" // the number alone is the name
 	}
 	if len(in.args) > 1 {
 		data = []byte(in.arg(1))
@@ -58,7 +58,7 @@ func runCreate(ctx context.Context, s *Shell, in *input) error {
 	if s.block != nil {
 		checked := at
 		if o.Mode.IsSequential() {
-			checked += "1" // the server's number is yet to come
+			checked += "1" // stands for the number that the server will append
 		}
 		return s.block.add(client.CreateOp(at, data, o), "create", checked)
 	}
@@ -71,8 +71,8 @@ func runCreate(ctx context.Context, s *Shell, in *input) error {
 	if err != nil {
 		return explain(err, at)
 	}
-	s.printEvents()                          // they came before the answer
-	s.say("Created " + cli.Visible(created)) // where zkCli.sh says it
+	s.printEvents()                          // events that came before the answer
+	s.say("Created " + cli.Visible(created)) // zkCli.sh prints this to the standard error
 	return nil
 }
 
@@ -263,7 +263,7 @@ func runList(ctx context.Context, s *Shell, in *input) error {
 	return nil
 }
 
-// children are the names of a znode's children, in order.
+// children returns the names of a znode's children, in order.
 func (s *Shell) children(ctx context.Context, at string, watch bool) ([]string, zk.Stat, error) {
 	conn, ctx, cancel, err := s.within(ctx)
 	if err != nil {
@@ -284,9 +284,9 @@ func (s *Shell) children(ctx context.Context, at string, watch bool) ([]string, 
 	return names, stat, err
 }
 
-// walk visits a znode and all below it, in the order of zkCli.sh: the children of a znode,
-// then what is below the first of them. Znodes that go meanwhile are ignored, but for the
-// first.
+// walk visits a znode and everything below it, in zkCli.sh's order: all children of a
+// znode, then what is below the first of them. Znodes that are deleted meanwhile are
+// ignored, except the root.
 func (s *Shell) walk(ctx context.Context, root string, watch bool, visit func(path string, level int) error) error {
 	names, _, err := s.children(ctx, root, watch)
 	if err != nil {

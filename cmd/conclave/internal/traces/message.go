@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// The messages of opentelemetry-proto that are needed, as OTLP has them in JSON: 64-bit numbers
+// The messages of opentelemetry-proto that are needed, in OTLP's JSON form: 64-bit numbers
 // are text, ids hexadecimal.
 type (
 	message struct {
@@ -53,7 +53,7 @@ type (
 	}
 )
 
-// The kinds of spans, and the status of one that failed, by their numbers in OTLP.
+// The kinds of spans, and the status of a failed span, by their numbers in OTLP.
 const (
 	kindInternal = 1
 	kindServer   = 2
@@ -66,7 +66,7 @@ func numberOf(key string, n int64) attribute {
 	return attribute{key, value{Int: strconv.FormatInt(n, 10)}}
 }
 
-// message makes one request of some spans.
+// message returns one request with some spans.
 func (e *Exporter) message(some []server.Span) message {
 	spans := make([]span, len(some))
 	for i := range some {

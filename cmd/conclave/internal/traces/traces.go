@@ -1,16 +1,16 @@
-// Package traces sends spans to a receiver of OpenTelemetry, by OTLP over HTTP in its form of
-// JSON.
+// Package traces sends spans to an OpenTelemetry receiver, by OTLP over HTTP in its JSON
+// form.
 //
-// In go the spans of a server, out come requests to the receiver's /v1/traces. Add puts a span
-// into a queue; one goroutine sends what the queue has, once a second.
+// It sends the spans of a server to the receiver's /v1/traces. Add puts a span into a
+// queue; one goroutine sends the queue's content once a second.
 //
 // What always holds:
 //
 //	traces-T1  Add waits for nothing. What does not fit in the queue is lost, and counted.
-//	traces-T2  What a receiver does not take is lost, counted, and told in the log once a
+//	traces-T2  What a receiver does not accept is lost, counted, and logged once a
 //	           minute. Nothing is sent twice.
 //
-// It decides nothing about what is traced.
+// It does not decide what is traced.
 package traces
 
 import (
@@ -67,7 +67,7 @@ func New(endpoint, version, instance string, c clock.Clock, logger *slog.Logger)
 	}
 }
 
-// Endpoint checks the URL of a receiver. One without a path has that of OTLP.
+// Endpoint checks the URL of a receiver. If it has no path, OTLP's is added.
 func Endpoint(text string) (string, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.Fragment != "" {
@@ -112,7 +112,7 @@ func (e *Exporter) Run(ctx context.Context) {
 	}
 }
 
-// send sends what the queue has.
+// send sends the content of the queue.
 func (e *Exporter) send(ctx context.Context) {
 	e.mu.Lock()
 	all := e.queue
@@ -145,7 +145,7 @@ func (e *Exporter) post(ctx context.Context, some []server.Span) error {
 	answer, err := e.client.Do(r)
 	if err != nil {
 		if wrapped, is := err.(*url.Error); is {
-			err = wrapped.Err // without the URL, which may have a password
+			err = wrapped.Err // without the URL, which may contain a password
 		}
 		return err
 	}

@@ -103,8 +103,8 @@ func nano(t *testing.T, text string) int64 {
 	return n
 }
 
-// ensemble starts three servers that send spans of a part of all writes. They stay in their roles on
-// a busy machine: one that leaves its role forgets the spans that have begun.
+// ensemble starts three servers that trace a fraction of all writes. They keep their roles
+// on a busy machine: a server that leaves its role forgets the spans that have begun.
 func ensemble(t *testing.T, endpoint string, ratio float64) *inprocess.Ensemble {
 	t.Helper()
 	endpoint, err := Endpoint(endpoint)
@@ -134,8 +134,8 @@ func ensemble(t *testing.T, endpoint string, ratio float64) *inprocess.Ensemble 
 	return e
 }
 
-// A write by way of a follower is one trace over all servers: each span has the parent that
-// its name says, and lies within the time of that.
+// A write through a follower is one trace over all servers: each span has the expected
+// parent, and lies within the parent's time.
 func TestWriteThroughAnEnsembleIsOneTrace(t *testing.T) {
 	r := receive(t)
 	e := ensemble(t, r.URL, 1)
@@ -253,7 +253,7 @@ func TestServersTraceTheSameWrites(t *testing.T) {
 	}
 }
 
-// What a receiver does not take is lost, counted and told once.
+// Spans that a receiver does not accept are lost, counted and reported once.
 func TestSpansThatAreNotTakenAreCounted(t *testing.T) {
 	r := receive(t)
 	r.refuses.Store(true)

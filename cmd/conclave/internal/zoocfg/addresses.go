@@ -7,9 +7,10 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// sharedAddresses refuses an address that two servers have for other servers, as a reconfig does:
-// one that dials it reaches one of them, or itself. One for clients may lead to another machine from
-// each, and is remarked.
+// sharedAddresses refuses an address for other servers that occurs in two server lines, as
+// a reconfig does: a server that dials it reaches only one of the two, or itself. A shared
+// address for clients may lead to a different machine from each client, so it is only
+// remarked on.
 func (r *reader) sharedAddresses(at Entry, members []ensemble.Member) {
 	for i := range members {
 		for j := range members[:i] {
@@ -28,7 +29,7 @@ func (r *reader) sharedAddresses(at Entry, members []ensemble.Member) {
 	}
 }
 
-// sharedBy returns the first address of a server that another one has, too.
+// sharedBy returns the first address of a server that another server has, too.
 func sharedBy(its, taken []ensemble.Address) (ensemble.Address, bool) {
 	for _, address := range its {
 		if slices.ContainsFunc(taken, func(a ensemble.Address) bool { return a.Port == address.Port && a.Same(address) }) {
@@ -38,13 +39,12 @@ func sharedBy(its, taken []ensemble.Address) (ensemble.Address, bool) {
 	return ensemble.Address{}, false
 }
 
-// forServers are the addresses at which other servers dial a server. What stands for all addresses
-// of a machine is none.
+// forServers returns the addresses at which other servers dial a server, without wildcards.
 func forServers(m *ensemble.Member) []ensemble.Address {
 	return slices.DeleteFunc(slices.Concat(m.Quorum, m.Election), ensemble.Address.Wildcard)
 }
 
-// forAll are those and the ones for clients.
+// forAll returns the addresses of forServers and those for clients.
 func forAll(m *ensemble.Member) []ensemble.Address {
 	all := forServers(m)
 	for _, address := range []ensemble.Address{m.Client, m.Secure} {
@@ -55,9 +55,10 @@ func forAll(m *ensemble.Member) []ensemble.Address {
 	return all
 }
 
-// ownMachine remarks an address at which each machine reaches itself, where servers are on several.
-// Without reconfigs a server may have one in its own line. With them all go by the same lines, from
-// the first election on those of its leader, and would look for that server on their own machines.
+// ownMachine remarks on a loopback address in a server line if servers are on several
+// machines. Without reconfigs, a server may have such an address in its own line. With
+// reconfigs, all servers use the lines of their leader from the first election on, and
+// would look for that server on their own machines.
 func (r *reader) ownMachine(at Entry, members []ensemble.Member) {
 	reached := func(m ensemble.Member) bool {
 		return slices.ContainsFunc(m.Quorum, func(a ensemble.Address) bool { return !a.Local() })

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// forOthers are the settings that ask for what only an ensemble has, and whether they do: that
-// key stands there, with a value that is not the one that counts without it.
+// forOthers are the settings for features that only an ensemble has, and whether the value
+// given differs from the default, so that it asks for the feature.
 func (r *reader) forOthers() map[string]bool {
 	c, peers, sasl := &r.out.Server, &r.out.PeerTLS, &r.out.SASL.Peers
 	return map[string]bool{
@@ -20,7 +20,8 @@ func (r *reader) forOthers() map[string]bool {
 	}
 }
 
-// alone notes what a server has no use for that has no others: it takes no notice of it.
+// alone notes the settings for ensembles in the configuration of a standalone server, and
+// ignores them.
 func (r *reader) alone() {
 	c := &r.out.Server
 	asked := r.forOthers()

@@ -19,8 +19,8 @@ func Arguments(args []string) ([]Entry, error) {
 	return entries, nil
 }
 
-// Property reads "name=value" as given to the flag -D. The name is that of a
-// key in the file, or of a Java property, with zookeeper. in front.
+// Property reads "name=value" as given to the flag -D. The name is a key of the file, or a
+// Java property with the prefix zookeeper.
 func Property(text string) (Entry, error) {
 	name, value, ok := strings.Cut(text, "=")
 	if name = strings.TrimSpace(name); !ok || name == "" {

@@ -18,7 +18,7 @@ import (
 // backupPlace is the key that turns backups on.
 const backupPlace = "conclave.backupPlace"
 
-// backupKeys are those of the backups that a server takes by itself.
+// backupKeys are the keys for the backups that a server takes by itself.
 func (r *reader) backupKeys() map[string]setting {
 	b := &r.out.Backup
 	*b = autobackup.Default()
@@ -37,7 +37,7 @@ func (r *reader) backupKeys() map[string]setting {
 	}
 }
 
-// span reads a time: a number and a unit, or 0. It is no shorter than least, if not 0.
+// span reads a duration: a number with a unit, at least least, or 0 if least is 0.
 func span(into *time.Duration, least time.Duration) func(string) error {
 	return func(v string) error {
 		var d time.Duration
@@ -65,7 +65,7 @@ func (r *reader) backupBy(v string) error {
 	return nil
 }
 
-// backups checks where backups go, and for whom they are encrypted.
+// backups checks the place of backups and the recipients they are encrypted for.
 func (r *reader) backups() {
 	b := &r.out.Backup
 	if b.Place == "" {
@@ -100,7 +100,7 @@ func (r *reader) recipientsOf() (all []age.Recipient, err error) {
 	return all, nil
 }
 
-// recipientsBytesMax is how long a file of recipients may be.
+// recipientsBytesMax is the largest size of a file of recipients.
 const recipientsBytesMax = 1 << 20
 
 func (r *reader) recipientsIn() ([]age.Recipient, error) {
@@ -114,7 +114,8 @@ func (r *reader) recipientsIn() ([]age.Recipient, error) {
 	return age.ParseRecipients(bytes.NewReader(content))
 }
 
-// backupDir checks the directory of backups: one that is not there yet is made by the first.
+// backupDir checks the directory of backups. If it does not exist yet, the first backup
+// creates it.
 func (r *reader) backupDir(dir string) {
 	if !filepath.IsAbs(dir) {
 		r.missing(backupPlace, dir+" is relative: name the directory by its full path, or write the URL of a store")

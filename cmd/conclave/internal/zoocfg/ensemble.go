@@ -15,7 +15,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// lineKinds are the keys that describe an ensemble, in front of a number.
+// lineKinds are the keys that describe an ensemble, without the number that follows them.
 var lineKinds = []string{"server", "group", "weight"}
 
 // lineKey reports whether a key describes an ensemble.
@@ -24,8 +24,8 @@ func lineKey(key string) bool {
 	return numbered && slices.Contains(lineKinds, kind)
 }
 
-// nearLine finds the line that a key is nearly: a server that is not read would
-// be missing from the ensemble.
+// nearLine finds the kind of line that a mistyped key is near to: a server line that is not
+// recognized would be missing from the ensemble.
 func nearLine(key string) string {
 	kind, number, _ := strings.Cut(key, ".")
 	if _, err := strconv.ParseUint(number, 10, 63); err != nil {
@@ -39,7 +39,7 @@ func nearLine(key string) string {
 	return ""
 }
 
-// line takes one line of an ensemble.
+// line reads one line of an ensemble.
 func (r *reader) line(e Entry) {
 	if err := r.lines.Set(e.Key, e.Value); err != nil {
 		r.problem(e, err.Error(), "")
@@ -48,8 +48,8 @@ func (r *reader) line(e Entry) {
 	r.lineEntries = append(r.lineEntries, e)
 }
 
-// dynamicFile reads the file that holds the lines, and the one beside it that
-// holds what was proposed when the server stopped.
+// dynamicFile reads the file that holds the lines, and beside it the file with the
+// configuration that was proposed when the server stopped.
 func (r *reader) dynamicFile(name string) error {
 	entries, err := r.entriesOf(name)
 	if err != nil {
@@ -68,8 +68,8 @@ func (r *reader) entriesOf(name string) ([]Entry, error) {
 	return Parse(name, text)
 }
 
-// versionOf is the version of a dynamic configuration file, the hexadecimal
-// number its name ends in; 0 without one.
+// versionOf returns the version of a dynamic configuration file, the hexadecimal number in
+// which its name ends; 0 without one.
 func versionOf(name string) int64 {
 	version, err := strconv.ParseInt(name[strings.LastIndexByte(name, '.')+1:], 16, 64)
 	if err != nil || version < 0 {
@@ -78,7 +78,7 @@ func versionOf(name string) int64 {
 	return version
 }
 
-// readLines takes the lines of the dynamic file.
+// readLines reads the lines of the dynamic file.
 func (r *reader) readLines() {
 	if r.dynamicName != "" && len(r.lineEntries) > 0 {
 		r.problem(r.lineEntries[0], "is not allowed here when dynamicConfigFile is set", "")
@@ -96,8 +96,8 @@ func (r *reader) readLines() {
 	}
 }
 
-// versionLine takes the version of a dynamic file whose name does not end in one. Apache
-// ZooKeeper refuses the line.
+// versionLine reads the version line of a dynamic file whose name does not end in a
+// version. Apache ZooKeeper refuses such a line.
 func (r *reader) versionLine(e Entry) {
 	named := versionOf(r.dynamicName)
 	if err := r.lines.Set(e.Key, e.Value); err != nil {
@@ -109,8 +109,8 @@ func (r *reader) versionLine(e Entry) {
 	}
 }
 
-// ensemble decides whether the lines make an ensemble, as Apache does, and
-// takes over what they say.
+// ensemble decides whether the lines make an ensemble, as Apache does, and stores what they
+// say.
 func (r *reader) ensemble() {
 	before := len(r.errs)
 	r.readLines()
@@ -145,7 +145,7 @@ func (r *reader) ensemble() {
 	}
 }
 
-// oneMember takes the client port of the only server line.
+// oneMember takes over the client port of the only server line.
 func (r *reader) oneMember(at Entry, m *ensemble.Member) {
 	if m.Client.Port == 0 {
 		r.remark(&at, "one server is not an ensemble, so the line is ignored")
@@ -156,8 +156,8 @@ func (r *reader) oneMember(at Entry, m *ensemble.Member) {
 	r.clientOf(at, m)
 }
 
-// clientOf takes the client port of this server's line. Where clientPort says
-// something else, one of the two is a mistake.
+// clientOf takes over the client port of this server's line. If clientPort has a different
+// value, one of the two is a mistake.
 func (r *reader) clientOf(at Entry, m *ensemble.Member) {
 	if secure := int(m.Secure.Port); secure != 0 {
 		if r.securePort != 0 && r.securePort != secure {
@@ -187,7 +187,7 @@ func (r *reader) clientOf(at Entry, m *ensemble.Member) {
 	}
 }
 
-// several takes over an ensemble.
+// several takes over the configuration of an ensemble.
 func (r *reader) several(at Entry, config *ensemble.Config) {
 	c := &r.out.Server
 	config.Version = max(versionOf(r.dynamicName), config.Version)
@@ -212,7 +212,7 @@ func (r *reader) several(at Entry, config *ensemble.Config) {
 	}
 }
 
-// countParticipants says what a number of participants is worth.
+// countParticipants remarks on numbers of participants that are of little use.
 func (r *reader) countParticipants(at Entry, participants int) {
 	switch {
 	case participants <= 2:
@@ -222,7 +222,7 @@ func (r *reader) countParticipants(at Entry, participants int) {
 	}
 }
 
-// own finds this server among the others, nil if it cannot be started with them.
+// own finds this server's line, nil if it cannot be started with the others.
 func (r *reader) own(at Entry, config *ensemble.Config) *ensemble.Member {
 	c := &r.out.Server
 	if c.DataDir == "" {
@@ -236,7 +236,7 @@ func (r *reader) own(at Entry, config *ensemble.Config) *ensemble.Member {
 		r.errs = append(r.errs, err)
 		return nil
 	case given && r.givenID == nil:
-		return nil // that is told already
+		return nil // that was reported already
 	case !found && !given:
 		r.errs = append(r.errs, fmt.Errorf("%s: is missing: write this server's number N, that of its line server.N, into it", file))
 		return nil
@@ -268,11 +268,11 @@ func (r *reader) own(at Entry, config *ensemble.Config) *ensemble.Member {
 	return m
 }
 
-// myIDKey has the number of this server where no file myid is.
+// myIDKey sets the number of this server if there is no file myid.
 const myIDKey = "conclave.myid"
 
-// myID reads the number of a server, or the name of a pod of a StatefulSet, whose pods are
-// counted from 0: ensembles are counted from 1.
+// myID reads the number of a server, or the name of a pod of a StatefulSet. Pods are
+// counted from 0 and servers of an ensemble from 1.
 func (r *reader) myID(v string) error {
 	text, more := v, int64(0)
 	if at := strings.LastIndexByte(v, '-'); at >= 0 {
@@ -287,16 +287,17 @@ func (r *reader) myID(v string) error {
 	return nil
 }
 
-// ownLineKey has the line of a server that is not among the others.
+// ownLineKey is the line of a server that is not in the configuration.
 const ownLineKey = "conclave.ownLine"
 
-// notAmong finds the line of a server that is not among the others, and where it stands: in
-// the configuration that was proposed when it stopped, or where it was kept. Nil for none.
+// notAmong finds the line of a server that is not in the configuration, and where the line
+// is written: in the configuration that was proposed when the server stopped, or under
+// ownLineKey. It returns nil if there is none.
 func (r *reader) notAmong(at Entry) (*ensemble.Member, Entry) {
 	id := r.out.Server.ID
 	if next := r.out.Server.Pending; next != nil && next.Member(id) != nil {
 		m := *next.Member(id)
-		if r.clientPort != 0 { // that counts until it is in force
+		if r.clientPort != 0 { // clientPort counts until the line is in force
 			m.Client = ensemble.Address{}
 		}
 		if r.securePort != 0 {
@@ -318,7 +319,7 @@ func (r *reader) notAmong(at Entry) (*ensemble.Member, Entry) {
 
 func serverKey(id quorum.ID) string { return "server." + strconv.FormatInt(int64(id), 10) }
 
-// entryOf is the line of a server, to name it.
+// entryOf returns the entry of a server's line, for messages; otherwise if it has none.
 func (r *reader) entryOf(otherwise Entry, id quorum.ID) Entry {
 	key := serverKey(id)
 	for _, e := range slices.Backward(r.lineEntries) {
@@ -375,8 +376,8 @@ func (r *reader) proposed() {
 	}
 }
 
-// keep makes changes of the ensemble durable in the files that it was read from. own is the
-// line of this server.
+// keep arranges for changes of the ensemble to be saved in the files that it was read from.
+// own is the line of this server.
 func (r *reader) keep(at Entry, own *ensemble.Member) {
 	c := &r.out.Server
 	if !c.ReconfigEnabled {
@@ -402,7 +403,7 @@ func (r *reader) keep(at Entry, own *ensemble.Member) {
 	c.SaveEnsemble = files.Save
 }
 
-// inFile reports whether nothing but files says what a key is.
+// inFile reports whether a key was not given elsewhere than in a file.
 func (r *reader) inFile(key string) bool {
 	e, given := r.seen[key]
 	return !given || e.Line != 0
@@ -412,8 +413,8 @@ func listening(host string, port int) ensemble.Address {
 	return ensemble.Address{Host: strings.Trim(host, "[]"), Port: uint16(port)}
 }
 
-// startWith returns why a start would be refused if the static file had this text, with what
-// was given beside it.
+// startWith returns why a start would be refused if the static file had this text, combined
+// with the settings that were given outside files.
 func (r *reader) startWith(static []byte) error {
 	entries, err := Parse(r.file, static)
 	if err != nil {

@@ -2,14 +2,14 @@ package zoocfg
 
 import "strings"
 
-// flagVariables hold the flags that Apache's scripts start Java with; of a property that
-// stands in both, the later counts.
+// flagVariables hold the flags with which Apache's scripts start Java. If both contain a
+// property, the later one counts.
 var flagVariables = []string{"SERVER_JVMFLAGS", "JVMFLAGS"}
 
-// noMkdirVariable is set, to anything, where no directory is to be made.
+// noMkdirVariable is set, to any value, if no directory may be created.
 const noMkdirVariable = "ZOO_DATADIR_AUTOCREATE_DISABLE"
 
-// variables is the table of what Apache's scripts read from the environment.
+// variables returns the table of the environment variables that Apache's scripts read.
 func variables() map[string]setting {
 	rows := map[string]setting{
 		noMkdirVariable: used(nil, "not set", "set to anything: as `datadir.autocreate=false`"),
@@ -30,10 +30,10 @@ func variables() map[string]setting {
 	return rows
 }
 
-// Environment returns the settings that Apache's scripts would start Java with. They
-// stand in front of those of the file, which win but where Apache takes a property alone. Flags that are no settings of
-// ZooKeeper's keep their dash: they are noted, not refused as mistyped keys, and without
-// their values, which may be passwords.
+// Environment returns the settings with which Apache's scripts would start Java. They come
+// before the settings of the file, which win, except where Apache reads only a property.
+// Flags that are no settings of ZooKeeper's keep their dash, so they are noted and not
+// refused as mistyped keys; their values, which may be passwords, are left out.
 func Environment(value func(name string) string) []Entry {
 	var entries []Entry
 	if value(noMkdirVariable) != "" {
@@ -55,8 +55,9 @@ func Environment(value func(name string) string) []Entry {
 	return entries
 }
 
-// Given returns the flags of Environment that a server without those variables is to be given with -D: what has no
-// meaning is left out, and so is what the file says, which counts for more there and for less than -D.
+// Given returns the flags of Environment that must be passed with -D to a server without
+// those variables. Flags without a meaning are left out, and so are those that the file
+// sets, too: the file wins over the variables, but would lose against -D.
 func Given(flags, file []Entry) (given []Entry) {
 	r := newReader()
 	said := map[string]bool{}
@@ -73,7 +74,7 @@ func Given(flags, file []Entry) (given []Entry) {
 	return given
 }
 
-// newReader is a reader of nothing, for its table.
+// newReader returns a reader without settings, for its table.
 func newReader() *reader {
 	r := &reader{out: &Config{}}
 	r.table, r.families = r.keys(), r.keyFamilies()

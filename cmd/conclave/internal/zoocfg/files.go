@@ -14,33 +14,33 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// Files are where a server keeps its ensemble, as Apache ZooKeeper does, so
-// that either starts from what the other left:
+// Files are the files in which a server keeps its ensemble. They are Apache ZooKeeper's, so
+// either server can start from what the other left:
 //
 //	zoo.cfg                 everything else, and dynamicConfigFile=<path of the next one>
 //	zoo.cfg.dynamic.<hex>   the lines of the configuration in force, sorted; <hex> is its version
 //	zoo.cfg.dynamic.next    the one that was proposed last, with a line version=<hex>
 //	zoo.cfg.bak             zoo.cfg as it was when the lines still stood in it
 //
-// Every file is replaced in one durable step, and zoo.cfg after the file that it
-// names: a crash leaves the old configuration or the new one. What the lines of the new one
-// do not say any more, and a start needs, is put into zoo.cfg: the port for clients, and the
-// line of a server that they do not name.
+// Every file is replaced in one durable step, and zoo.cfg after the file that it names: a
+// crash leaves the old configuration or the new one. What a start needs and the new lines
+// no longer say is put into zoo.cfg: the port for clients, and the line of a server that
+// they do not name.
 type Files struct {
 	fsys   vfs.FS
 	static string // absolute
 	id     quorum.ID
 
-	own            ensemble.Member  // the line of this server, as long as no newer one names it
-	client, secure ensemble.Address // where its clients connect; port 0: no file has to say it
+	own            ensemble.Member  // the line of this server, until a newer configuration names it
+	client, secure ensemble.Address // where its clients connect; port 0: no file needs to say it
 
-	// start returns why a start would be refused with this text of the static file. Nil:
-	// none would be.
+	// start returns why a start would be refused with this text of the static file. If
+	// start is nil, every text is accepted.
 	start func(static []byte) error
 }
 
-// NewFiles returns the files of the server of that number beside a static
-// file. A relative name is one of the present working directory.
+// NewFiles returns the files of the server with a number, beside a static file. A relative
+// name is relative to the current working directory.
 func NewFiles(fsys vfs.FS, static string, id quorum.ID) (*Files, error) {
 	name, err := filepath.Abs(static)
 	if err != nil {
@@ -49,16 +49,16 @@ func NewFiles(fsys vfs.FS, static string, id quorum.ID) (*Files, error) {
 	return &Files{fsys: fsys, static: name, id: id}, nil
 }
 
-// nextName is the file of the configuration that was proposed last.
+// nextName returns the name of the file for the configuration that was proposed last.
 func nextName(static string) string { return static + ".dynamic.next" }
 
-// tempSuffix marks a file that is not whole yet.
+// tempSuffix marks a file that is not complete yet.
 const tempSuffix = ".tmp"
 
-// Save writes a configuration down: one that is proposed if next, otherwise
-// the one that has come into force. One goroutine calls it at a time. After an
-// error the files stand for the old configuration, or for the new one. One that a start
-// would be refused with, and not with the old one, is an error (zoocfg-C5).
+// Save writes a configuration: a proposed one if next, otherwise the one that has come into
+// force. It must not be called concurrently. After an error, the files hold the old
+// configuration or the new one. A configuration with which a start would be refused is an
+// error if the old one can be started with (zoocfg-C5).
 func (f *Files) Save(c *ensemble.Config, next bool) error {
 	if next {
 		return f.replace(nextName(f.static), sorted(append(c.Lines(), "version="+hex(c.Version))))
@@ -75,20 +75,21 @@ func (f *Files) Save(c *ensemble.Config, next bool) error {
 
 func hex(version int64) string { return strconv.FormatUint(uint64(version), 16) }
 
-// sorted joins lines as Apache does: in the order of their text, without a line
-// end after the last.
+// sorted joins lines as Apache does: sorted by their text, without a line end after the
+// last.
 func sorted(lines []string) []byte {
 	slices.Sort(lines)
 	return []byte(strings.Join(lines, "\n"))
 }
 
-// replace writes a file with the permissions of the static one, which may hold passwords.
+// replace writes a file with the permissions of the static one, which may contain
+// passwords.
 func (f *Files) replace(name string, content []byte) error {
 	return vfs.ReplaceFileLike(f.fsys, name, name+tempSuffix, f.static, content)
 }
 
-// pointTo makes the static file name a dynamic one. What is said there now goes
-// from the static file.
+// pointTo makes the static file name a dynamic one. What the dynamic file says now is
+// removed from the static file.
 func (f *Files) pointTo(name string, c *ensemble.Config) error {
 	text, err := vfs.ReadFile(f.fsys, f.static, fileBytesMax)
 	if err != nil {
@@ -112,8 +113,8 @@ func (f *Files) pointTo(name string, c *ensemble.Config) error {
 	return nil
 }
 
-// startable refuses a static file that a start would be refused with, and not with the one of
-// before: zoocfg-C5.
+// startable refuses a static file with which a start would be refused, unless the previous
+// one would be refused, too (zoocfg-C5).
 func (f *Files) startable(now, before []byte) error {
 	if f.start == nil {
 		return nil
@@ -125,7 +126,7 @@ func (f *Files) startable(now, before []byte) error {
 	return fmt.Errorf("%s is left as it is, because this server could not be started with the new configuration: %w", f.static, err)
 }
 
-// note takes over what a line of this server says, nil for none.
+// note stores what this server's line says; m is nil if there is none.
 func (f *Files) note(m *ensemble.Member) {
 	if m == nil {
 		return
@@ -139,8 +140,9 @@ func (f *Files) note(m *ensemble.Member) {
 	}
 }
 
-// edited is a static file that names a dynamic one, with m for this server, nil for none.
-// hadLines: the ensemble stood in this file.
+// edited returns a static file changed so that it names a dynamic one. m is this server's
+// line there, nil for none. hadLines reports whether the static file contained the
+// ensemble.
 func (f *Files) edited(text []byte, name string, m *ensemble.Member) (rest []byte, hadLines bool) {
 	says := map[string]bool{"dynamicConfigFile": true, "peerType": true, ownLineKey: true}
 	ports := []struct {
@@ -168,9 +170,9 @@ func (f *Files) edited(text []byte, name string, m *ensemble.Member) (rest []byt
 	return append(rest, "dynamicConfigFile="+escape(filepath.ToSlash(name))+"\n"...), hadLines
 }
 
-// without leaves the lines of an ensemble out of a static file, and the keys that a dynamic
-// one says, all else as it was written, comments too. kept are the other keys; hadLines: the
-// ensemble stood in this file.
+// without returns a static file without the lines of an ensemble and without the keys that
+// the dynamic file sets. Everything else stays as it was written, including comments. kept
+// are the remaining keys; hadLines reports whether the file contained the ensemble.
 func without(text []byte, says map[string]bool) (rest []byte, kept map[string]bool, hadLines bool) {
 	lines := lineReader{text: text, line: 1}
 	kept = map[string]bool{}
@@ -215,7 +217,7 @@ func escape(value string) string {
 	return s.String()
 }
 
-// dropNext removes a proposal that is decided.
+// dropNext removes a proposal that has been decided.
 func (f *Files) dropNext(version int64) error {
 	name := nextName(f.static)
 	found, err := vfs.Exists(f.fsys, name)

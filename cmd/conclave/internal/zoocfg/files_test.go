@@ -10,7 +10,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// at is a disk with the files of server 2 and what they are read as.
+// at is a disk with the files of server 2, and the configuration read from them.
 type at struct {
 	*testing.T
 	disk vfs.FS
@@ -145,8 +145,8 @@ func TestSavingTheSameAgainChangesNothingElse(t *testing.T) {
 	}
 }
 
-// savedSteps: the proposal; then the lines, the copy, what points to the lines,
-// and only then is the proposal dropped.
+// savedSteps: first the proposal; then the lines, the copy, and the pointer to the lines;
+// only after that is the proposal removed.
 const savedSteps = `create zoo.cfg.dynamic.next.tmp
 write zoo.cfg.dynamic.next.tmp 155
 sync zoo.cfg.dynamic.next.tmp
@@ -185,8 +185,8 @@ func TestSaveIsDurableInThisOrder(t *testing.T) {
 	}
 }
 
-// A crash at any step leaves files that stand for the old configuration or the
-// new one, and the name of the static file always has a whole one.
+// A crash at any step leaves files that stand for the old configuration or the new one, and
+// the static file is always complete.
 func TestACrashLeavesOneConfigurationOrTheOther(t *testing.T) {
 	for step := range 100 {
 		a := newAt(t)
@@ -227,8 +227,8 @@ func TestPathsAreReadBackFromTheStaticFile(t *testing.T) {
 	}
 }
 
-// What Apache ZooKeeper 3.9 leaves: no comments, its own order, the keys of
-// java.util.Properties.
+// Files as Apache ZooKeeper 3.9 leaves them: without comments, in its own order, with keys
+// as java.util.Properties writes them.
 func TestFilesOfApacheAreRead(t *testing.T) {
 	a := &at{t, disk(t, map[string]string{
 		"/data/myid": "2\n",

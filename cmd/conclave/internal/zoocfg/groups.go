@@ -13,7 +13,7 @@ const (
 	clientIDKey   = ClientTLS + "x509."
 )
 
-// groupKeys are those of ACLs by groups of znodes, and of what a client's id is.
+// groupKeys concern ACLs by groups of znodes, and the ids of clients.
 func (r *reader) groupKeys() map[string]setting {
 	g, id := &r.out.Server.Auth.Groups, &r.out.ClientTLS.Settings.ClientID
 	id.Kind = -1
@@ -37,7 +37,7 @@ func (r *reader) groupKeys() map[string]setting {
 	}
 }
 
-// texts reads values with commas between.
+// texts reads values separated by commas.
 func texts(into *[]string) func(string) error {
 	return func(v string) error {
 		*into = nil
@@ -50,8 +50,9 @@ func texts(into *[]string) func(string) error {
 	}
 }
 
-// joined returns the names of certificates that stand in a list with commas between, as those of
-// one name do: each begins with CN=. Their parts alone would be the names of others.
+// joined returns the names in a list of certificate names that was split at its commas. The
+// names contain commas themselves: each begins with CN=, and a part that does not begin so
+// belongs to the name before it.
 func joined(parts []string) (names []string) {
 	for _, part := range parts {
 		if len(names) > 0 && !strings.HasPrefix(strings.ToUpper(part), "CN=") {
@@ -63,7 +64,8 @@ func joined(parts []string) (names []string) {
 	return names
 }
 
-// groups decides whether there are groups, and remarks settings of groups that have no effect because of others.
+// groups decides whether there are groups, and remarks on settings for groups that have no
+// effect because of other settings.
 func (r *reader) groups() {
 	g, clients := &r.out.Server.Auth.Groups, &r.out.ClientTLS
 	for key, e := range r.seen {
@@ -99,7 +101,7 @@ func (r *reader) groups() {
 	}
 }
 
-// unshown returns why no client shows a certificate, "" if some may.
+// unshown returns why no client shows a certificate, "" if clients may do so.
 func (r *reader) unshown(clients *TLS) string {
 	switch {
 	case !clients.Serves:

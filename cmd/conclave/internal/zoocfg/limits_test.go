@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Clients and servers tell each other milliseconds in 32 bits: ticks that make more are no
-// start, and not a server that gives nobody a session.
+// Clients and servers exchange milliseconds in 32 bits: if a number of ticks exceeds that,
+// the start is refused, because otherwise no client would get a session.
 func TestTicksThatMakeTooLongATimeAreRefused(t *testing.T) {
 	const longest = "longer than 2147483647 ms"
 	for lines, want := range map[string]string{
@@ -35,7 +35,7 @@ func TestTicksThatMakeTooLongATimeAreRefused(t *testing.T) {
 	}
 }
 
-// told is the text of an error, "" for none.
+// told returns the text of an error, "" for nil.
 func told(err error) string {
 	if err == nil {
 		return ""
@@ -43,7 +43,7 @@ func told(err error) string {
 	return strings.TrimSpace(err.Error())
 }
 
-// A bound of sessions that is 0 is not the default, which is -1, as in Apache ZooKeeper.
+// A session limit of 0 is not the default, which is -1, as in Apache ZooKeeper.
 func TestSessionBoundsOfZeroAreNotTheDefaults(t *testing.T) {
 	c, err := read(t, "minSessionTimeout=0")
 	if err != nil || c.Server.SessionMin != time.Millisecond {

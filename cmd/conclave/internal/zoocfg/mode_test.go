@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs/osfs"
 )
 
-// TestReconfigKeepsThePermissionsOfTheFile: it may have passwords of key stores, and be its
-// owner's alone.
+// TestReconfigKeepsThePermissionsOfTheFile: it may contain passwords of key stores, and be
+// readable only by its owner.
 func TestReconfigKeepsThePermissionsOfTheFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "zoo.cfg")
 	if err := os.WriteFile(name, []byte("ssl.keyStore.password=secret\nserver.1=a:1:2;3\nserver.2=b:1:2;3\n"), 0o600); err != nil {

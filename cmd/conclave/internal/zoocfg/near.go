@@ -2,9 +2,9 @@ package zoocfg
 
 import "strings"
 
-// nearest finds the known key that takes the fewest changes to reach from key;
-// of several, the first in the alphabet. Case does not count: clientport is
-// clientPort mistyped.
+// nearest finds the known key that takes the fewest changes to reach from key; if there are
+// several, the first alphabetically. Case does not count: clientport is a mistyped
+// clientPort.
 func nearest[V any](key string, table map[string]V) (string, int) {
 	found, best := "", 1<<30
 	for known := range table {
@@ -16,8 +16,8 @@ func nearest[V any](key string, table map[string]V) (string, int) {
 	return found, best
 }
 
-// typoMax is how many changes make a key a mistyped one: none in very short
-// keys, two in long ones.
+// typoMax is how many changes may separate a mistyped key from the known one: none in very
+// short keys, two in long ones.
 func typoMax(key string) int {
 	switch {
 	case len(key) < 5:
@@ -28,7 +28,7 @@ func typoMax(key string) int {
 	return 2
 }
 
-// distanceBytesMax bounds the work: longer keys are near to nothing.
+// distanceBytesMax bounds the work: a longer key is not considered near to any.
 const distanceBytesMax = 128
 
 // distance counts the insertions, deletions, replacements and swaps of

@@ -12,7 +12,7 @@ const (
 	withAdmin   = "admin.enableServer=true\n"
 )
 
-// TestPortsOfMetrics: which are open, and which certificates are asked for.
+// TestPortsOfMetrics: which ports are open, and which certificates are required.
 func TestPortsOfMetrics(t *testing.T) {
 	const tls, trust = "metricsProvider.httpsPort=7443\n", "metricsProvider.ssl.trustStore.location=/t.pem\n"
 	for lines, want := range map[string]struct {
@@ -53,8 +53,8 @@ func TestPortsOfMetrics(t *testing.T) {
 	}
 }
 
-// TestTLSOfTheAdminPort: it has the stores of the servers, and asks for certificates by a
-// setting of its own.
+// TestTLSOfTheAdminPort: it uses the stores for servers, and a separate setting for client
+// certificates.
 func TestTLSOfTheAdminPort(t *testing.T) {
 	const stores = "ssl.quorum.keyStore.location=/k.pem\nssl.quorum.trustStore.location=/t.pem\n"
 	key, trust := secure.Store{Location: "/k.pem"}, secure.Store{Location: "/t.pem"}
@@ -73,8 +73,8 @@ func TestTLSOfTheAdminPort(t *testing.T) {
 	}
 }
 
-// TestOperatorPortsAreNotLessProtectedThanAskedFor: what has no effect is said, and what
-// would let in more than was asked for is refused.
+// TestOperatorPortsAreNotLessProtectedThanAskedFor: settings without effect are remarked
+// on, and a configuration that would let in more clients than intended is refused.
 func TestOperatorPortsAreNotLessProtectedThanAskedFor(t *testing.T) {
 	for lines, want := range map[string]string{
 		"admin.forceHttps=true":          "zoo.cfg:3: admin.forceHttps: has no effect without admin.enableServer=true",

@@ -8,11 +8,12 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// oracleKey names the file that tells this server that it may go on without the other one.
+// oracleKey names the file that tells this server whether it may continue without the other
+// server.
 const oracleKey = "oraclePath"
 
-// askOracle has the server ask the oracle, and reports whether it does: for an ensemble of two
-// participants whose votes are worth the same.
+// askOracle makes the server ask the oracle if the ensemble has two participants with equal
+// weights, and reports whether it does.
 func (r *reader) askOracle(c *ensemble.Config) bool {
 	switch participants := len(c.Participants()); {
 	case participants != 2:
@@ -27,8 +28,8 @@ func (r *reader) askOracle(c *ensemble.Config) bool {
 	return true
 }
 
-// saysAlone reports whether a file begins with a 1, as Apache's QuorumOracleMaj reads it. One
-// that cannot be read does not.
+// saysAlone reports whether a file begins with a 1, which is what Apache's QuorumOracleMaj
+// looks for. It returns false for a file that cannot be read.
 func saysAlone(fsys vfs.FS, file string) bool {
 	f, err := fsys.Open(file)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 
 const twoServers = "server.1=a:2888:3888;2181\nserver.2=b:2888:3888;2182\n"
 
-// The oracle is for two servers whose votes are worth the same.
+// The oracle is for two servers with equal weights.
 func TestOracleIsForTwoParticipants(t *testing.T) {
 	for lines, want := range map[string]string{
 		twoServers: "",
@@ -36,7 +36,7 @@ func TestOracleIsForTwoParticipants(t *testing.T) {
 	}
 }
 
-// As Apache reads it: the first character counts.
+// As in Apache, only the first character counts.
 func TestOracleSaysOneOrNothing(t *testing.T) {
 	for content, want := range map[string]bool{"1": true, "1\n": true, "10": true, "0": false, "": false, " 1": false, "true": false} {
 		fsys := vfs.NewMem()

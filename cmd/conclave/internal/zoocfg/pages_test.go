@@ -8,17 +8,18 @@ import (
 	"testing"
 )
 
-// propertiesBlock is a part of a zoo.cfg on a page.
+// propertiesBlock matches an excerpt of a zoo.cfg on a page.
 var propertiesBlock = regexp.MustCompile("(?s)```properties\n(.*?)```")
 
-// What a block leaves to the rest of the file.
+// Settings that a block leaves to the rest of the file.
 const (
 	restDir      = "dataDir=/data\n"
 	restEnsemble = restDir + "clientPort=2181\ninitLimit=10\nsyncLimit=5\nserver.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n"
 	restMetrics  = restEnsemble + "metricsProvider.className=" + prometheusProvider + "\n"
 )
 
-// TestConfigurationOnThePagesIsTaken: who copies a block gets no error, and no remark.
+// TestConfigurationOnThePagesIsTaken: an operator who copies a block gets no error and no
+// remark.
 func TestConfigurationOnThePagesIsTaken(t *testing.T) {
 	files, err := filepath.Glob("../../../../docs/*.md")
 	if err != nil {
@@ -65,8 +66,9 @@ func TestConfigurationOnThePagesIsTaken(t *testing.T) {
 	}
 }
 
-// TestSettingsOfPackagesAndChartHaveAnEffect: what the chart's values and the packages' zoo.cfg say, or
-// suggest in a comment, is taken without a remark, all at once.
+// TestSettingsOfPackagesAndChartHaveAnEffect: the settings in the chart's values and the
+// packages' zoo.cfg, including those suggested in comments, are all accepted together
+// without a remark.
 func TestSettingsOfPackagesAndChartHaveAnEffect(t *testing.T) {
 	values := deployed(t, "chart/conclave/values.yaml")
 	_, config, _ := strings.Cut(values, "\nconfig:\n")

@@ -9,15 +9,15 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// opened is a port that this server opens, and the key that says it.
+// opened is a port that this server opens, and the key that sets it.
 type opened struct {
 	key   string
-	at    ensemble.Address // without a host: on all addresses
-	votes bool             // it is the second one of a line
+	at    ensemble.Address // empty host: all addresses
+	votes bool             // it is the election port of a server line
 }
 
-// ports refuses ports of which one cannot be opened beside the other, as far as names tell:
-// the start would fail once the first is open.
+// ports refuses ports that cannot be open at the same time, as far as their addresses show:
+// the start would fail when the second one is opened.
 func (r *reader) ports() {
 	var all []opened
 	add := func(key, host string, port int) {
@@ -57,7 +57,7 @@ func (r *reader) ports() {
 		}
 	}
 	if host, port, err := net.SplitHostPort(r.out.HTTP.Address); err == nil {
-		number, _ := strconv.Atoi(port) // 0 is a free one
+		number, _ := strconv.Atoi(port) // 0 is a free port
 		add("conclave.httpAddress", host, number)
 	}
 	for i, later := range all {

@@ -12,11 +12,11 @@ import (
 // Entry is one setting and where it was given.
 type Entry struct {
 	Key, Value string
-	File       string // as the operator wrote it, or a variable of the environment; "" is the command line
-	Line       int    // of the start of the key, from 1; 0 if it stands in no file
+	File       string // as the operator wrote it, or an environment variable; "" is the command line
+	Line       int    // of the start of the key, from 1; 0 if it is not in a file
 }
 
-// where names the place of an entry at the front of a message.
+// where returns the place of an entry, for the front of a message.
 func (e *Entry) where() string {
 	switch {
 	case e.Line == 0 && e.File != "":
@@ -27,10 +27,10 @@ func (e *Entry) where() string {
 	return fmt.Sprintf("%s:%d", e.File, e.Line)
 }
 
-// fileBytesMax is far above any configuration, and far below what would hurt.
+// fileBytesMax is far more than any configuration needs, and far less than would do harm.
 const fileBytesMax = 1 << 20
 
-// byteOrderMarks are those of UTF-8 and of UTF-16, with which editors begin files.
+// byteOrderMarks are the marks of UTF-8 and UTF-16 that editors put at the start of files.
 var byteOrderMarks = []string{"\xef\xbb\xbf", "\xff\xfe", "\xfe\xff"}
 
 // Parse splits the text of a file into its entries, in order, keys and values
@@ -48,7 +48,7 @@ func Parse(file string, text []byte) ([]Entry, error) {
 	for _, mark := range byteOrderMarks {
 		rest, marked := bytes.CutPrefix(text, []byte(mark))
 		if marked && mark == byteOrderMarks[0] && (len(rest) == 0 || bytes.IndexByte([]byte("#!\r\n"), rest[0]) >= 0) {
-			text = rest // only a comment has it
+			text = rest // the mark was in front of a comment
 		} else if marked {
 			return nil, fmt.Errorf("%s:1: begins with a byte order mark, which would be read as a part of the first key: save it as UTF-8 without one", file)
 		}
@@ -68,13 +68,13 @@ func Parse(file string, text []byte) ([]Entry, error) {
 	return entries, errors.Join(errs...)
 }
 
-// lineReader cuts a text into logical lines: without comments, blank lines and
-// leading white space, joined where a line ends in a backslash. It follows the
-// LineReader within java.util.Properties.
+// lineReader splits a text into logical lines: without comments, blank lines and leading
+// white space, and joined where a line ends in a backslash. It follows the LineReader in
+// java.util.Properties.
 type lineReader struct {
 	text    []byte
 	at      int
-	line    int    // number of the line at is in
+	line    int    // number of the line that contains at
 	logical []byte // the logical line found
 	start   int    // number of its first line
 	from    int    // offset of its first line; at is its end
@@ -103,8 +103,8 @@ func (r *lineReader) next() bool {
 	return len(r.logical) > 0
 }
 
-// natural returns the rest of the present line without the white space in
-// front of it and the line end, and goes on to the next line.
+// natural returns the rest of the current line without leading white space and line end,
+// and advances to the next line.
 func (r *lineReader) natural() []byte {
 	for r.at < len(r.text) && isWhite(r.text[r.at]) {
 		r.at++
@@ -136,8 +136,8 @@ func endsInBackslash(line []byte) bool {
 	return n%2 == 1
 }
 
-// split cuts a logical line at the first '=', ':' or white space that no
-// backslash precedes, and unescapes both sides.
+// split splits a logical line at the first '=', ':' or white space without a backslash in
+// front, and unescapes both sides.
 func split(line []byte) (Entry, error) {
 	end := 0
 	for end < len(line) && line[end] != '=' && line[end] != ':' && !isWhite(line[end]) {
@@ -164,8 +164,8 @@ func split(line []byte) (Entry, error) {
 
 var escapes = map[byte]uint16{'t': '\t', 'n': '\n', 'r': '\r', 'f': '\f'}
 
-// unescape reads ISO-8859-1 with backslash escapes. \uXXXX are UTF-16 units, of
-// which two may make one character.
+// unescape decodes ISO-8859-1 with backslash escapes. \uXXXX are UTF-16 units, of which two
+// may make one character.
 func unescape(b []byte) (string, error) {
 	units := make([]uint16, 0, len(b))
 	for i := 0; i < len(b); i++ {

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A key with the mark before it would be another key, which nobody knows.
+// With the mark in front, a key would be a different, unknown key.
 func TestByteOrderMarkIsRefused(t *testing.T) {
 	for _, text := range []string{"\ufefftickTime=2000\n", "\xff\xfet\x00i\x00", "\xfe\xff\x00t\x00i"} {
 		if _, err := Parse("zoo.cfg", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), "zoo.cfg:1: begins with a byte order mark") {
@@ -22,7 +22,7 @@ func TestByteOrderMarkIsRefused(t *testing.T) {
 	}
 }
 
-// What java.util.Properties.load makes of each text was tried with OpenJDK 17.
+// The results of java.util.Properties.load were determined with OpenJDK 17.
 func TestSyntaxIsThatOfJavaProperties(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"separators", "a=1\nb:2\nc 3\nd\t=\t4\ne : 5\n", "1 a=1|2 b=2|3 c=3|4 d=4|5 e=5"},

@@ -9,30 +9,30 @@ import (
 	"github.com/conclave-project/conclave/internal/auth"
 )
 
-// SASL is what the settings ask for.
+// SASL is the configuration of SASL that results from the settings.
 type SASL struct {
 	login.Settings
-	Section      string // sasl.serverconfig: of the JAAS file, for clients
+	Section      string // sasl.serverconfig: the section of the JAAS file for clients
 	Rules        string // security.auth_to_local
 	NeedKerberos bool   // requireKerberosConfig
 
 	Peers PeerSASL
 }
 
-// PeerSASL is how servers prove themselves to each other, if Serves (quorum.auth.enableSasl).
+// PeerSASL is how servers authenticate to each other, if Serves (quorum.auth.enableSasl).
 type PeerSASL struct {
 	Serves         bool
-	ServerMust     bool   // serverRequireSasl: who does not prove itself is refused
-	LearnerMust    bool   // learnerRequireSasl: this server proves itself
-	Principal      string // kerberos.servicePrincipal of other servers, _HOST is their host
+	ServerMust     bool   // serverRequireSasl: a server that does not authenticate is refused
+	LearnerMust    bool   // learnerRequireSasl: this server authenticates itself
+	Principal      string // kerberos.servicePrincipal of other servers, where _HOST stands for their host
 	ServerSection  string // server.saslLoginContext
 	LearnerSection string // learner.saslLoginContext
 }
 
-// superUsers begins the keys superUser.1 and so on.
+// superUsers is the prefix of the keys superUser.1 and so on.
 const superUsers = "superUser."
 
-// saslKeys are about SASL, for clients and between servers.
+// saslKeys concern SASL, for clients and between servers.
 func (r *reader) saslKeys() map[string]setting {
 	s, c := &r.out.SASL, &r.out.Server
 	s.Section, s.Rules, s.FIPS = "Server", "DEFAULT", true
@@ -66,7 +66,8 @@ func (r *reader) saslKeys() map[string]setting {
 	}
 }
 
-// supers takes over who may do everything: of each key its last value, and none that is empty.
+// supers configures who may do everything. If a key occurs several times, its last value
+// counts; empty values are ignored.
 func (r *reader) supers() {
 	names := &r.out.Server.Auth.Principals
 	for _, key := range slices.Sorted(maps.Keys(r.seen)) {
@@ -82,7 +83,7 @@ func (r *reader) nameRules(v string) error {
 	return err
 }
 
-// sasl checks what the keys of SASL say together with the others.
+// sasl checks the SASL keys in combination with others.
 func (r *reader) sasl() {
 	s, c := &r.out.SASL, &r.out.Server
 	r.supers()

@@ -8,7 +8,7 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// save puts a configuration in force, as a server does that was started with the files.
+// save puts a configuration in force, like a server that was started with the files.
 func (a *at) save(texts ...string) {
 	a.Helper()
 	save := a.start().Server.SaveEnsemble
@@ -19,7 +19,7 @@ func (a *at) save(texts ...string) {
 	}
 }
 
-// A whole new list may say no ports for clients: then those of before stay, in zoo.cfg.
+// A whole new list may have no client ports: then the previous ones stay, in zoo.cfg.
 func TestPortForClientsThatNoLineSaysAnyMoreStays(t *testing.T) {
 	const none = "server.1=a:2888:3888\nserver.2=b:2888:3888\nserver.3=c:2888:3888\n"
 	for line, want := range map[string]struct{ keys, addr, secure string }{
@@ -47,7 +47,7 @@ func TestPortForClientsThatNoLineSaysAnyMoreStays(t *testing.T) {
 	}
 }
 
-// The port that the last line has said is the one that stays, without a start in between.
+// The port in the last line stays, even without a start in between.
 func TestPortForClientsThatAReconfigHasMovedStays(t *testing.T) {
 	a := newAt(t)
 	a.save(servers+"version=100000000", strings.Replace(servers, ";2182", ";2199", 1)+"version=100000001",
@@ -66,8 +66,8 @@ func TestSecurePortOfALineTakesThePlaceOfThatOfTheFile(t *testing.T) {
 	}
 }
 
-// joiner is the disk of a server that is to be added: the servers of the present have no
-// line of it.
+// joiner returns the disk of a server that will be added: the current servers have no line
+// for it.
 func joiner(t *testing.T, own string) *at {
 	return &at{t, disk(t, map[string]string{"/data/myid": "4", "/etc/zoo.cfg": static + "reconfigEnabled=true\n" + servers + own})}
 }
@@ -95,7 +95,7 @@ func TestServerThatIsToBeAddedIsStartedAgain(t *testing.T) {
 	}
 }
 
-// The port for clients of a file stays where the line has none.
+// The client port in a file stays if the line has none.
 func TestServerThatIsToBeAddedKeepsThePortOfItsFile(t *testing.T) {
 	a := joiner(t, "server.4=d:2888:3888\nclientPort=2194\nclientPortAddress=10.0.0.4\n")
 	a.save(servers + "version=100000000")
@@ -117,7 +117,7 @@ func TestServerThatIsToBeAddedKeepsThePortOfItsFile(t *testing.T) {
 	}
 }
 
-// A server that is killed while it is added has its line in the proposal.
+// A server that is killed while it is added finds its line in the proposal.
 func TestServerThatIsBeingAddedStartsByTheProposal(t *testing.T) {
 	a := joiner(t, "server.4=d:2888:3888:observer;2184\n")
 	a.save(servers + "version=100000000")
@@ -143,7 +143,8 @@ func TestOwnLineThatCannotBeTakenIsTold(t *testing.T) {
 	}
 }
 
-// zoocfg-C5: what a start would refuse takes the place of nothing that it would not.
+// zoocfg-C5: a configuration with which a start would be refused never replaces one with
+// which it would succeed.
 func TestConfigurationThatNoStartIsPossibleWithIsNotSaved(t *testing.T) {
 	others := "server.1=a:2888:3888;2181\nserver.3=c:2888:3888;2183\n"
 	for name, c := range map[string]struct{ lines, next, want string }{
@@ -162,7 +163,8 @@ func TestConfigurationThatNoStartIsPossibleWithIsNotSaved(t *testing.T) {
 		if a.text("/etc/zoo.cfg") != before || a.start().Server.Ensemble.Version != 1<<32 {
 			t.Errorf("%s:\n%s", name, a.text("/etc/zoo.cfg"))
 		}
-		// What is refused for another reason is saved: the newer one is to be put right.
+		// A configuration that is refused for another reason is saved: the operator must
+		// correct the newer one.
 		a.disk = disk(t, map[string]string{"/data/myid": "2", "/etc/zoo.cfg": static + "reconfigEnabled=true\nelectionAlg=0\n" + c.lines + servers})
 		files, err := NewFiles(a.disk, "/etc/zoo.cfg", 2)
 		if err != nil {
@@ -179,7 +181,7 @@ func TestConfigurationThatNoStartIsPossibleWithIsNotSaved(t *testing.T) {
 	}
 }
 
-// The port that the command line says stays, whatever a line says.
+// The port on the command line stays, whatever a line says.
 func TestLineThatTheCommandLineContradictsIsNotSaved(t *testing.T) {
 	text := static + "reconfigEnabled=true\n" + servers
 	c, err := member(t, text, map[string]string{"/etc/zoo.cfg": text}, Entry{Key: "clientPort", Value: "2182"})
@@ -231,7 +233,7 @@ func TestPortsThatCannotBeOpenBesideEachOtherAreRefused(t *testing.T) {
 	}
 }
 
-// A reconfig that moves a port for clients to that of operators.
+// A reconfig that moves a client port to an operators' port.
 func TestPortForClientsOnAPortForOperatorsIsNotSaved(t *testing.T) {
 	a := newAt(t)
 	a.disk = disk(t, map[string]string{"/data/myid": "2", "/etc/zoo.cfg": firstFile + "\nadmin.enableServer=true"})
@@ -242,7 +244,7 @@ func TestPortForClientsOnAPortForOperatorsIsNotSaved(t *testing.T) {
 	}
 }
 
-// The dashboard has a port, too: the start would fail once those for clients are open.
+// The dashboard has a port, too: the start would fail once the client ports are open.
 func TestPortOfTheDashboardIsNoOthers(t *testing.T) {
 	for line, want := range map[string]string{
 		"conclave.httpAddress=127.0.0.1:2181":                                              "zoo.cfg:3: conclave.httpAddress: port 2181 is that of clientPort, too",

@@ -13,7 +13,7 @@ import (
 	_ "github.com/conclave-project/conclave/internal/tracetest" // has the flag -rewrite
 )
 
-// apacheName is one setting of Apache's, of testdata/apache.txt.
+// apacheName is one setting of Apache's, from testdata/apache.txt.
 type apacheName struct{ kind, name, versions, where string }
 
 func apacheNames(t *testing.T) []apacheName {
@@ -40,8 +40,8 @@ func apacheNames(t *testing.T) []apacheName {
 	return all
 }
 
-// TestEveryNameOfApacheHasARow: a name that Apache's sources have, of 3.9.5 or of 3.10,
-// has an effect that is described, or a reason why it has none.
+// TestEveryNameOfApacheHasARow: each name in Apache's sources, of 3.9.5 or 3.10, has an
+// effect that is described, or a reason why it has none.
 func TestEveryNameOfApacheHasARow(t *testing.T) {
 	r := &reader{out: &Config{}}
 	r.table, r.families = r.keys(), r.keyFamilies()
@@ -66,7 +66,7 @@ func TestEveryNameOfApacheHasARow(t *testing.T) {
 	}
 }
 
-// alsoPrefixed are properties that Apache takes with and without zookeeper. in front.
+// alsoPrefixed are properties that Apache accepts with and without the prefix zookeeper.
 var alsoPrefixed = map[string]bool{"fsync.warningthresholdms": true}
 
 // TestNothingThatIsGivenIsSilent: each name, with a value that asks for something, has an
@@ -97,7 +97,7 @@ func TestNothingThatIsGivenIsSilent(t *testing.T) {
 }
 
 // TestConfigurationPageIsThatOfTheTable compares the tables of docs/configuration.md with
-// those of the code; -rewrite writes them again. What stands between is written by hand.
+// those of the code; -rewrite updates them. The text between the tables is written by hand.
 func TestConfigurationPageIsThatOfTheTable(t *testing.T) {
 	const page = "../../../../docs/configuration.md"
 	text, err := os.ReadFile(page)
@@ -188,7 +188,7 @@ func pageTables() map[string]string {
 	return all
 }
 
-// served writes the values that are accepted; of Java's classes the last part.
+// served returns the accepted values; for Java's classes, only the last part.
 func served(values string) string {
 	if values == "" {
 		return "none"
@@ -200,8 +200,7 @@ func served(values string) string {
 	return strings.Join(all, " ")
 }
 
-// table writes the rows in the order of their names. Names of which the same is to be
-// said share one.
+// table writes the rows sorted by name. Names with the same text share a row.
 func table(head string, rows map[string]setting, write func(names string, s setting) string) string {
 	names := map[string][]string{}
 	var order []string
@@ -253,8 +252,8 @@ func TestEnvironmentIsWhatApachesScriptsWouldGiveJava(t *testing.T) {
 	}
 }
 
-// What is refused as -D is refused where Apache's scripts have it. What is for Java alone is noted without its
-// value, which may be a password.
+// A flag that is refused as -D is also refused in the variables of Apache's scripts. Flags
+// for Java alone are noted without their values, which may be passwords.
 func TestFlagsOfJavaInTheEnvironmentAreJudgedAsThoseOfTheCommandLine(t *testing.T) {
 	file, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\n"))
 	if err != nil {
@@ -285,8 +284,8 @@ func TestFlagsOfJavaInTheEnvironmentAreJudgedAsThoseOfTheCommandLine(t *testing.
 	}
 }
 
-// Of a key that Apache takes as a Java property alone the flag counts, and not a line of the file, which has no effect
-// there: it may have stood there for years.
+// For a key that Apache reads only as a Java property, the flag counts, and not a line of
+// the file. Such a line has no effect with Apache, and may have been there for years.
 func TestFlagOfWhatIsAPropertyAloneCountsForMoreThanTheFile(t *testing.T) {
 	file, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\njute.maxbuffer=1000000\nsnapCount=50\n"))
 	if err != nil {

@@ -12,16 +12,16 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/secure"
 )
 
-// TLS is what the settings ask for on one kind of port.
+// TLS is the configuration of TLS for one kind of port.
 type TLS struct {
 	Settings secure.Settings
-	Serves   bool // a port speaks TLS; else the settings have no effect
-	PlainToo bool // and the port for both speaks without it, too
+	Serves   bool // a port speaks TLS; otherwise the settings have no effect
+	PlainToo bool // the same port accepts connections without TLS, too
 
-	MembersOnly bool // of the ports for servers: the certificate must be for a host of the configuration
+	MembersOnly bool // for the ports for servers: a certificate must be for a host of the configuration
 }
 
-// The families of settings, by how their keys begin.
+// The prefixes of the families of settings.
 const (
 	ClientTLS = "ssl."
 	PeerTLS   = "ssl.quorum."
@@ -29,7 +29,7 @@ const (
 
 const membersOnly = "conclave.sslQuorumMembersOnly"
 
-// tlsKeys say which ports speak TLS, and how.
+// tlsKeys set which ports speak TLS, and how.
 func (r *reader) tlsKeys() map[string]setting {
 	clients, peers := &r.out.ClientTLS, &r.out.PeerTLS
 	const reload = "files that change (keys and authorities) are read again within two seconds; connections stay. While files do " +
@@ -97,7 +97,7 @@ func (r *reader) family(table map[string]setting, prefix string, s *secure.Setti
 	}
 }
 
-// tls checks what the keys of TLS say together with the others.
+// tls checks the TLS keys in combination with others.
 func (r *reader) tls() {
 	c, clients, peers := &r.out.Server, &r.out.ClientTLS, &r.out.PeerTLS
 	switch {
@@ -110,7 +110,7 @@ func (r *reader) tls() {
 		r.missing("secureClientPort", fmt.Sprintf("%d is clientPort, too: one port for both is client.portUnification=true with clientPort alone", r.securePort))
 	}
 	r.namesOfAddresses()
-	later := c.Ensemble != nil && c.Reconfig.SecurePorts && clients.Settings.Key.Location != "" // a reconfig may open one
+	later := c.Ensemble != nil && c.Reconfig.SecurePorts && clients.Settings.Key.Location != "" // a reconfig may open a secure port
 	clients.Serves = c.SecureAddr != "" || clients.PlainToo || later
 	c.Auth.X509 = clients.Serves
 	if _, given := r.seen[membersOnly]; !given {
@@ -123,8 +123,8 @@ func (r *reader) tls() {
 	})
 }
 
-// namesOfAddresses asks nobody for them in FIPS mode, as in Apache, whose trust manager that
-// does is not used then.
+// namesOfAddresses turns off look-ups of the names of addresses in FIPS mode: Apache does
+// not use the trust manager that does them in this mode.
 func (r *reader) namesOfAddresses() {
 	for _, family := range []struct {
 		prefix string
@@ -138,7 +138,7 @@ func (r *reader) namesOfAddresses() {
 	}
 }
 
-// idleTLS remarks settings of a family that have no effect because no port speaks TLS.
+// idleTLS remarks on settings of a family that have no effect because no port speaks TLS.
 func (r *reader) idleTLS(prefix, why string, counts func(key string) bool) {
 	for _, key := range slices.Sorted(maps.Keys(r.seen)) {
 		e := r.seen[key]

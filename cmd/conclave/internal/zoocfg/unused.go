@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// unused remarks keys that ask for protection, or give rights, and have no effect because
-// of others.
+// unused remarks on keys that ask for protection, or grant rights, and have no effect
+// because of other keys.
 func (r *reader) unused() {
 	c, clients, peers := &r.out.Server.Auth, &r.out.ClientTLS, &r.out.PeerTLS
 	nobodyAsked := strings.EqualFold(clients.Settings.ClientAuth, "none")
@@ -52,7 +52,8 @@ func (r *reader) unused() {
 	}
 }
 
-// hostsUncompared returns why nobody who connects is compared with hosts, "" if they are.
+// hostsUncompared returns why no connecting peer is compared with its host, "" if peers
+// are.
 func hostsUncompared(prefix string, t *TLS) string {
 	switch {
 	case t.Settings.NoHostCheck:
@@ -63,8 +64,8 @@ func hostsUncompared(prefix string, t *TLS) string {
 	return ""
 }
 
-// othersConnect returns by what others than the servers of the configuration connect to
-// the ports for servers, "" if they do not.
+// othersConnect returns why others than the servers of the configuration can connect to the
+// ports for servers, "" if they cannot.
 func othersConnect(t *TLS) string {
 	if !t.Serves && !t.PlainToo {
 		return "without sslQuorum or portUnification no port for servers speaks TLS"

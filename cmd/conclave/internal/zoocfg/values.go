@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A form reads one kind of value into where it belongs, or only checks it when
-// that is nil.
+// A form parses one kind of value and stores it in into, or only checks it if into is nil.
 
 // flag reads true or false in any case.
 func flag(into *bool) func(string) error {
@@ -25,7 +24,7 @@ func flag(into *bool) func(string) error {
 	}
 }
 
-// notFlag reads true or false into the opposite.
+// notFlag reads true or false and stores the opposite.
 func notFlag(into *bool) func(string) error {
 	return func(v string) error {
 		var on bool
@@ -35,7 +34,7 @@ func notFlag(into *bool) func(string) error {
 	}
 }
 
-// choice reads one of two values; into is set when it is the first.
+// choice reads one of two values; into is set to whether it is the first.
 func choice(into *bool, first, second string) func(string) error {
 	return func(v string) error {
 		if v != first && v != second {
@@ -58,7 +57,7 @@ func text(into *string) func(string) error {
 	}
 }
 
-// number reads a whole number from low to high.
+// number reads a whole number between low and high.
 func number[N int | int32 | int64](into *N, low, high int64) func(string) error {
 	return scaled(into, low, high, 1)
 }
@@ -80,13 +79,13 @@ func scaled[N int | int32 | int64](into *N, low, high, unit int64) func(string) 
 	}
 }
 
-// millis reads a number of milliseconds from low up.
+// millis reads a number of milliseconds, at least low.
 func millis(into *time.Duration, low int64) func(string) error {
 	return scaled((*int64)(into), low, math.MaxInt32, int64(time.Millisecond))
 }
 
-// decode reads a number in any form that Java's Integer.decode takes: decimal,
-// 0x or # hexadecimal, 0 octal, with a sign.
+// decode reads a number in any form that Java's Integer.decode accepts: decimal, 0x or #
+// hexadecimal, 0 octal, with a sign.
 func decode(v string) (int64, error) {
 	digits, sign := strings.TrimPrefix(v, "+"), ""
 	if rest, ok := strings.CutPrefix(v, "-"); ok {
@@ -111,9 +110,9 @@ func decode(v string) (int64, error) {
 	return n, nil
 }
 
-// decimals are the keys whose numbers Apache reads by Integer.parseInt, in
-// QuorumPeerConfig and in the provider for Prometheus, and not as Java properties: no zeros
-// in front make them octal.
+// decimals are the keys whose numbers Apache reads with Integer.parseInt, in
+// QuorumPeerConfig and in the provider for Prometheus, not as Java properties: leading
+// zeros do not make them octal.
 var decimals = map[string]bool{
 	"clientPort": true, "secureClientPort": true, "observerMasterPort": true, "clientPortListenBacklog": true,
 	"metricsProvider.httpPort": true, "metricsProvider.httpsPort": true, "tickTime": true, "minSessionTimeout": true,
@@ -121,7 +120,8 @@ var decimals = map[string]bool{
 	"connectToLearnerMasterLimit": true, "autopurge.snapRetainCount": true, "multiAddress.reachabilityCheckTimeoutMs": true,
 }
 
-// withoutZeros is a decimal number without zeros in front; anything else stays.
+// withoutZeros returns a decimal number without leading zeros, and any other text
+// unchanged.
 func withoutZeros(v string) string {
 	digits := strings.TrimLeft(v, "+-")
 	if strings.Trim(digits, "0123456789") != "" || len(digits) < 2 {
@@ -161,7 +161,7 @@ var units = []struct {
 	{"ms", time.Millisecond}, {"s", time.Second}, {"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour},
 }
 
-// purgeInterval reads hours, or a number with a unit (ms s m h d). 0 is never.
+// purgeInterval reads hours, or a number with a unit (ms s m h d). 0 means never.
 func purgeInterval(into *time.Duration) func(string) error {
 	return func(v string) error {
 		digits, unit := v, time.Hour
@@ -180,5 +180,5 @@ func purgeInterval(into *time.Duration) func(string) error {
 	}
 }
 
-// port reads a TCP port; 0 is none.
+// port reads a TCP port; 0 means none.
 func port(into *int) func(string) error { return number(into, 0, 65535) }

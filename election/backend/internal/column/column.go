@@ -6,15 +6,15 @@ import (
 	"database/sql"
 )
 
-// Read returns what a query selects, which is one column of text, in the order of the
-// database. If it fails, nothing is returned but what the driver says. A connection may be
-// used by one goroutine at a time.
+// Read returns the result of a query that selects one column of text, in the order of the
+// database. If it fails, it returns only the driver's error. A connection may be used by
+// one goroutine at a time.
 func Read(ctx context.Context, conn *sql.Conn, query string) ([]string, error) {
 	rows, err := conn.QueryContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }() // Err tells
+	defer func() { _ = rows.Close() }() // rows.Err reports the error
 	var all []string
 	for rows.Next() {
 		var text string
@@ -24,7 +24,7 @@ func Read(ctx context.Context, conn *sql.Conn, query string) ([]string, error) {
 		all = append(all, text)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, err // a part of them is not all of them
+		return nil, err // never return a partial list
 	}
 	return all, nil
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/column"
 )
 
-// table is a driver, its connection, its statement and its rows: texts, and how reading them ends.
+// table is a driver, its connection, its statement and its rows: texts, and the error with which
+// reading them ends.
 type table struct {
 	texts []string
 	end   error

@@ -1,34 +1,32 @@
-// Package incarnation keeps elections apart from leaderships that a store has
-// forgotten.
+// Package incarnation protects elections from leaderships that a store has forgotten.
 //
-// A store that fails over to a copy that lagged behind, is restored, or loses
-// what it had not written to disk, may forget a grant or a renewal whose
-// holder knows nothing of that. Where a store has a name for the course of its
-// history that changes whenever that may have happened (its incarnation), this
-// is what follows from it:
+// A store may forget a grant or a renewal without its holder learning of that: when it
+// fails over to a copy that lagged, is restored, or loses what was not on disk yet. Some
+// stores have an identifier that changes whenever this may have happened (their
+// incarnation). For these stores the following always holds:
 //
 //	incarnation-I1  Nobody takes an election under an incarnation that is not
-//	                adopted. It is adopted when one candidate has seen it for
-//	                LeaseMax by its own clock: whatever was granted before it
-//	                has run out. The store keeps which incarnation is adopted
-//	                beside its records, and compares it in the same atomic step
-//	                as the version. One that has none adopted may have lost it, with
-//	                grants of the same incarnation: how long that was seen counts
-//	                from then on (Outcome.Blank).
-//	incarnation-I2  No lease is longer than LeaseMax. One incarnation is adopted for
-//	                all elections that share the table, hash or bucket: the
-//	                candidates of all of them must have the same LeaseMax.
+//	                adopted. A candidate adopts it when it has seen it for LeaseMax
+//	                by its own clock: whatever was granted before has then run
+//	                out. The store keeps the adopted incarnation beside its records,
+//	                and compares it in the same atomic step as the version. A store
+//	                with none adopted may have lost it together with grants of the
+//	                same incarnation: the time for which that incarnation was seen
+//	                counts from then on (Outcome.Blank).
+//	incarnation-I2  No lease is longer than LeaseMax. An incarnation is adopted for
+//	                all elections that share the table, hash or bucket, so all
+//	                their candidates must have the same LeaseMax.
 //	incarnation-I4  A record that names its first holder under an incarnation
-//	                has a token greater than any that was forgotten: by a stride
-//	                that no clock's error and no number of grants reaches
-//	                (record-R4). Only a second failover that forgets also that
-//	                the first was adopted leaves it to the wall clocks, which
-//	                must then agree within LeaseMax.
-//	incarnation-I3  Renewals, releases and places waiting do not wait: a leader
-//	                whose record is still there goes on.
+//	                has a token higher than any that was forgotten: by a stride
+//	                larger than any clock error and any number of grants
+//	                (record-R4). Only after a second failover, which also forgets
+//	                that the first incarnation was adopted, does this depend on
+//	                the wall clocks, which must then agree within LeaseMax.
+//	incarnation-I3  Renewals, releases and places in the queue need not wait: a leader
+//	                whose record is still there continues to lead.
 //	incarnation-I5  A candidate that sees incarnations come and go asks no more
-//	                often than one that waits, and is told of it: an address may
-//	                lead to several servers in turn, which elect nobody.
+//	                often than a waiter, and gets an error: an address may lead to
+//	                several servers in turn, and then nobody can be elected.
 package incarnation
 
 import (
@@ -44,34 +42,34 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// LeaseMaxDefault is the longest lease unless another is chosen.
+// LeaseMaxDefault is the longest lease if no other is configured.
 const LeaseMaxDefault = 15 * time.Second
 
-// Watch is what one process has seen of the incarnations of a store. Its
-// methods may be called by several goroutines.
+// Watch records which incarnations of a store this process has seen, and when. Its methods
+// may be called by several goroutines.
 type Watch struct {
 	leaseMax time.Duration
-	pause    time.Duration // between tries, for others may have adopted it
+	pause    time.Duration // between attempts, because another candidate may have adopted it
 	now      func() clock.Instant
 
 	mu      sync.Mutex
 	current string
 	since   clock.Instant
-	recent  []string // seen since one of them was the only one for leaseMax
+	recent  []string // those seen since one of them was the only one for leaseMax
 	turns   int      // how often one of them came back
 
-	blank      string // the Outcome.Blank that was told last
+	blank      string // the last Outcome.Blank
 	blankSince clock.Instant
 }
 
 const (
 	recentMax = 8
-	// turnsMax is how often an incarnation may come back before that is an error: in a
+	// turnsMax is how often an incarnation may come back before that is an error: during a
 	// failover a connection to the former server may still answer.
 	turnsMax = 3
 )
 
-// NewWatch returns one for leases of at most leaseMax, zero being the default.
+// NewWatch returns a Watch for leases of at most leaseMax; zero means the default.
 func NewWatch(leaseMax time.Duration) *Watch {
 	if leaseMax == 0 {
 		leaseMax = LeaseMaxDefault
@@ -79,8 +77,8 @@ func NewWatch(leaseMax time.Duration) *Watch {
 	return &Watch{leaseMax: leaseMax, pause: time.Second, now: clock.Now}
 }
 
-// See notes that an answer of the store came under this incarnation, and
-// returns how long it is to be watched still until it may be adopted.
+// See records that the store has answered under this incarnation. It returns for how long
+// the incarnation must still be seen before it may be adopted.
 func (w *Watch) See(incarnation string) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,8 +94,8 @@ func (w *Watch) See(incarnation string) time.Duration {
 	return left
 }
 
-// seeBlank notes the Outcome.Blank of a refusal, and returns how long it is to be watched
-// still until an incarnation may be adopted.
+// seeBlank records the Outcome.Blank of a refusal. It returns for how long it must still be
+// seen before an incarnation may be adopted.
 func (w *Watch) seeBlank(blank string) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,7 +109,7 @@ func (w *Watch) seeBlank(blank string) time.Duration {
 	return max(0, w.leaseMax-now.Sub(w.blankSince))
 }
 
-// turn notes another incarnation than the last answer's.
+// turn records a change of the incarnation.
 func (w *Watch) turn() {
 	if slices.Contains(w.recent, w.current) {
 		w.turns++
@@ -123,8 +121,8 @@ func (w *Watch) turn() {
 	}
 }
 
-// inTurn says how often an incarnation came back lately, and when that is too often, as an
-// error: several servers answer, and nobody can be elected.
+// inTurn returns how often an incarnation has come back lately. If that is too often, it
+// also returns an error: several servers answer, and nobody can be elected.
 func (w *Watch) inTurn() (turns int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,14 +135,14 @@ func (w *Watch) inTurn() (turns int, err error) {
 
 var errInTurn = errors.New("several servers answer in turn at the address of the store")
 
-// Incarnation is the one that was seen last, empty for none.
+// Incarnation returns the one that was seen last; empty for none.
 func (w *Watch) Incarnation() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.current
 }
 
-// check refuses a lease that is too long (incarnation-I2).
+// check returns an error for a lease that is too long (incarnation-I2).
 func (w *Watch) check(r record.Record) error {
 	lease := time.Duration(r.LeaseMs) * time.Millisecond
 	if r.Nonce == "" || lease <= w.leaseMax {

@@ -24,7 +24,7 @@ func TestIncarnationIsWatchedForTheLongestLease(t *testing.T) {
 		{time.Second, "a", 0},
 		{time.Hour, "a", 0},
 		{0, "b", 10 * time.Second},
-		{9 * time.Second, "a", 10 * time.Second}, // back and forth begins again each time
+		{9 * time.Second, "a", 10 * time.Second}, // each switch back and forth starts again
 		{time.Second, "b", 10 * time.Second},
 		{10 * time.Second, "b", 0},
 	}

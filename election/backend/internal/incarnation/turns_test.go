@@ -12,8 +12,8 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// inTurn is a store behind an address that leads to one of some servers in turn, such as
-// the nodes of a Galera cluster behind a balancer.
+// inTurn is a store behind an address that leads to several servers in turn, such as the
+// nodes of a Galera cluster behind a balancer.
 type inTurn struct {
 	watch    *Watch
 	servers  []string
@@ -55,7 +55,7 @@ func (s *inTurn) Names(context.Context) ([]string, error) { return nil, nil }
 func (s *inTurn) Incarnation() string                     { return s.watch.Incarnation() }
 
 // TestServersThatAnswerInTurnAreTold (incarnation-I5): they elect nobody, and are not asked
-// without a pause.
+// without a pause in between.
 func TestServersThatAnswerInTurnAreTold(t *testing.T) {
 	for _, servers := range [][]string{{"first", "second"}, {"first", "second", "third"}} {
 		synctest.Test(t, func(t *testing.T) {

@@ -7,35 +7,37 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// Store is a store that compares its incarnation in the atomic step of a write.
+// Store is a store that compares its incarnation in the same atomic step as a write.
 type Store interface {
-	// Read is that of record.Store.
+	// Read is the Read of record.Store.
 	Read(ctx context.Context, name string) (record.Record, string, error)
-	// Put is one compare and set, which refuses what incarnation-I1 forbids, and a new holder
-	// in a record of another Incarnation than the store's.
+	// Put is one compare and set. It refuses what incarnation-I1 forbids, and a new holder
+	// in a record whose Incarnation is not that of the store.
 	Put(ctx context.Context, name string, r record.Record, version string) (Outcome, error)
-	// Adopt marks the Incarnation of a refusal as adopted, if it and Blank still are the store's.
+	// Adopt marks the Incarnation of a refusal as adopted, if Incarnation and Blank are
+	// still those of the store.
 	Adopt(ctx context.Context, refusal Outcome) error
 }
 
 // Outcome is the answer to a Put.
 type Outcome struct {
-	// Version is that of the record that was written, empty if it was not:
-	// because it had another version, or because it was Refused.
+	// Version is that of the record that was written. It is empty if the record was not
+	// written, because its version had changed or because the write was Refused.
 	Version string
 	Refused bool
-	// Incarnation is that of the store, empty if it did not matter.
+	// Incarnation is that of the store; empty if the write did not depend on it.
 	Incarnation string
-	// Blank, of a write that was Refused, is a mark of a store in which no incarnation is
-	// adopted, and which it keeps until one is or it loses all; another mark then. It is
-	// empty if one is adopted, and for stores that lose nothing as long as their
-	// incarnation lasts.
+	// Blank identifies a store in which no incarnation is adopted; a Refused write returns
+	// it. The store keeps it until one is adopted, or until the store loses all its data
+	// and chooses another. It is empty if an incarnation is adopted, and for stores that
+	// lose nothing while their incarnation lasts.
 	Blank string
 }
 
-// Write is the Write of a record.Store. A write that takes an election under an
-// incarnation that is not adopted is put off until it may be (record.NotYetError);
-// a write that adopts the incarnation ends in a conflict: the candidate looks again.
+// Write implements the Write of a record.Store. A write that takes an election under an
+// incarnation that is not adopted is postponed (record.NotYetError). Once the incarnation
+// may be adopted, the write adopts it and returns a conflict, so that the candidate reads
+// again.
 func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record, version string) (string, error) {
 	if err := w.check(r); err != nil {
 		return "", err
@@ -60,11 +62,11 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	case left > 0 && inTurn != nil:
 		return "", inTurn
 	case outcome.Incarnation != r.Incarnation && turns == 0:
-		return "", &record.NotYetError{} // look again under this one first
+		return "", &record.NotYetError{} // read again under this incarnation first
 	case outcome.Incarnation != r.Incarnation:
 		return "", &record.NotYetError{After: w.pause}
 	case left > 0:
-		return "", &record.NotYetError{After: min(left, w.pause)} // others may adopt it sooner
+		return "", &record.NotYetError{After: min(left, w.pause)} // another candidate may adopt it sooner
 	}
 	if err := s.Adopt(ctx, outcome); err != nil {
 		return "", err
@@ -72,8 +74,8 @@ func (w *Watch) Write(ctx context.Context, s Store, name string, r record.Record
 	return "", touch(ctx, s, name, version)
 }
 
-// touch makes the conflict true: whatever the outcome, the version is gone, so
-// that no earlier write that expected it can take effect any more.
+// touch makes the conflict true. In any case the version is no longer current afterwards,
+// so an earlier write that expected it cannot take effect any more.
 func touch(ctx context.Context, s Store, name, version string) error {
 	seen, now, err := s.Read(ctx, name)
 	if err != nil {

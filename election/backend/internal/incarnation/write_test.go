@@ -18,11 +18,11 @@ type forgetful struct {
 	writes      int
 	incarnation string
 	adopted     string
-	marks       int    // that were made
-	mark        string // while nothing is adopted; empty before it is told
+	marks       int    // the number of marks made so far
+	mark        string // while nothing is adopted; empty before it is announced
 }
 
-// loseAll is what a flush does: the incarnation stays.
+// loseAll loses everything, as a flush does: the incarnation stays.
 func (f *forgetful) loseAll() { f.record, f.version, f.adopted, f.mark = record.Record{}, "", "", "" }
 
 func (f *forgetful) Read(context.Context, string) (record.Record, string, error) {
@@ -57,12 +57,12 @@ func (f *forgetful) Adopt(_ context.Context, refusal Outcome) error {
 	return nil
 }
 
-// holder is a record that names a holder, made under an incarnation.
+// holder returns a record that names a holder, made under an incarnation.
 func holder(nonce, incarnation string) record.Record {
 	return record.Record{Holder: nonce, Nonce: nonce, LeaseMs: 20, Incarnation: incarnation}
 }
 
-// try writes once, and returns for how long it is put off: -1 for not at all.
+// try writes once, and returns for how long the write is put off: -1 for not at all.
 func try(t *testing.T, w *Watch, s *forgetful, r record.Record, version string) (time.Duration, string, error) {
 	t.Helper()
 	after, err := w.Write(t.Context(), s, "e", r, version)
@@ -73,7 +73,7 @@ func try(t *testing.T, w *Watch, s *forgetful, r record.Record, version string) 
 	return -1, after, err
 }
 
-// on returns a watch by a clock that the test moves.
+// on returns a watch, and the clock that it uses, which the test advances.
 func on(leaseMax time.Duration) (*Watch, *clock.Instant) {
 	w, now := NewWatch(leaseMax), new(clock.Instant)
 	w.now = func() clock.Instant { return *now }
@@ -145,9 +145,9 @@ func TestWhatAnotherCandidateHasAdoptedIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// TestStoreThatHasLostAllIsWatchedFromThenOn: with what was adopted, grants of the same
-// incarnation are lost, which a candidate of another election never saw, however long it
-// has used the store.
+// TestStoreThatHasLostAllIsWatchedFromThenOn: together with what was adopted, the store
+// loses grants of the same incarnation that a candidate of another election never saw,
+// however long it has used the store.
 func TestStoreThatHasLostAllIsWatchedFromThenOn(t *testing.T) {
 	const leaseMax = 1500 * time.Millisecond
 	s := &forgetful{incarnation: "1", adopted: "1"}
@@ -175,9 +175,8 @@ func TestStoreThatHasLostAllIsWatchedFromThenOn(t *testing.T) {
 	}
 }
 
-// TestRecordOfAnotherIncarnationTakesNothing: its token was chosen under the one
-// before, also if this one was adopted meanwhile, and may be one that was
-// forgotten.
+// TestRecordOfAnotherIncarnationTakesNothing: its token was chosen under the previous
+// incarnation, even if this one was adopted in the meantime, and may be one that was forgotten.
 func TestRecordOfAnotherIncarnationTakesNothing(t *testing.T) {
 	s := &forgetful{incarnation: "2", adopted: "2"}
 	w, _ := on(time.Second)

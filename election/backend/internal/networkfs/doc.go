@@ -1,7 +1,7 @@
-// Package networkfs tells directories of this machine from those that several
-// machines share, for backends that rest on the locks of the kernel.
+// Package networkfs distinguishes local directories from those that several machines share.
+// It is for backends that depend on the kernel's file locks.
 //
-// On Linux it knows the network file systems by statfs(2), and takes every kind of
-// FUSE for one that is not known to be local, and knows what is mounted where. Elsewhere it
-// knows none.
+// On Linux it recognizes network file systems with statfs(2), treats every kind of FUSE
+// that is not known to be local as shared, and knows where something is mounted. On other
+// systems it recognizes none.
 package networkfs

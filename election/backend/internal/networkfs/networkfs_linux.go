@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// Magic numbers of linux/magic.h, fs/smb and the vendors' clients, of file systems
-// that several machines share: their locks live on another one, or, unknown to the
-// others, on each.
+// Magic numbers (linux/magic.h, fs/smb and vendors' clients) of file systems that several
+// machines share. A lock on them is kept on another machine, or on each machine without the
+// others knowing.
 var networkFS = map[uint32]string{
 	0x6969:     "NFS",
 	0xff534d42: "CIFS",
@@ -35,12 +35,12 @@ var networkFS = map[uint32]string{
 
 const fuseMagic = 0x65735546
 
-// localFuse are the kinds of FUSE that are on disks of this machine as a rule. The
-// others may be anything: sshfs, s3fs, gcsfuse, GlusterFS.
+// localFuse lists the kinds of FUSE that are usually on local disks. Other kinds may be
+// anything: sshfs, s3fs, gcsfuse, GlusterFS.
 var localFuse = []string{"fuseblk", "fuse.fuse-overlayfs", "fuse.mergerfs", "fuse.lxcfs", "fuse.bindfs"}
 
-// Shared returns the kind of the network file system that a directory or a file is on,
-// empty for one of this machine.
+// Shared returns the kind of network file system that a directory or file is on; empty for
+// a local one.
 func Shared(dir string) (string, error) {
 	var fs syscall.Statfs_t
 	var at syscall.Stat_t
@@ -53,7 +53,7 @@ func Shared(dir string) (string, error) {
 	if uint32(fs.Type) != fuseMagic {
 		return networkFS[uint32(fs.Type)], nil
 	}
-	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it nobody knows, which is no local disk
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // if it cannot be read, the kind is unknown, so not local
 	kind := kindOf(string(mounts), uint64(at.Dev))
 	if slices.Contains(localFuse, kind) {
 		return "", nil
@@ -63,11 +63,11 @@ func Shared(dir string) (string, error) {
 
 // IsMount reports whether something is mounted at a path, which must have no symbolic links.
 func IsMount(path string) bool {
-	mounts, _ := os.ReadFile("/proc/self/mountinfo") // without it nobody knows
+	mounts, _ := os.ReadFile("/proc/self/mountinfo") // if it cannot be read, nothing is found
 	return isMount(string(mounts), path)
 }
 
-// unescape undoes what the kernel does to the characters that separate fields.
+// unescape reverses the kernel's escapes of characters that separate fields.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 func isMount(mounts, path string) bool {
@@ -79,8 +79,8 @@ func isMount(mounts, path string) bool {
 	return false
 }
 
-// kindOf returns the type of the file system with a device, as proc_pid_mountinfo(5)
-// has it, "fuse" if it is not there.
+// kindOf returns the type of the file system on a device, from the text of
+// proc_pid_mountinfo(5); "fuse" if the device is not there.
 func kindOf(mounts string, dev uint64) string {
 	major, minor := dev>>8&0xfff|dev>>32&^0xfff, dev&0xff|dev>>12&^0xff
 	number := fmt.Sprintf("%d:%d", uint32(major), uint32(minor))

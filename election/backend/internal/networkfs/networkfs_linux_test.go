@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestSharedFileSystemsAreRefused by what statfs(2) and the list of mounts say.
+// TestSharedFileSystemsAreRefused according to statfs(2) and the list of mounts.
 func TestSharedFileSystemsAreRefused(t *testing.T) {
 	for _, magic := range []uint32{0x6969, 0xff534d42, 0x0bd00bd0, 0x47504653, 0x19830326, 0x7461636f, 0x01161970, 0x786f4256} {
 		if networkFS[magic] == "" {
@@ -44,7 +44,8 @@ func TestSharedFileSystemsAreRefused(t *testing.T) {
 	}
 }
 
-// TestLocalDirectoryIsNotShared, nor is one that is not there taken for local.
+// TestLocalDirectoryIsNotShared, and a directory that does not exist is not
+// taken for local.
 func TestLocalDirectoryIsNotShared(t *testing.T) {
 	if kind, err := Shared("/proc"); kind != "" || err != nil {
 		t.Errorf("/proc is shared by %q, %v", kind, err)
@@ -54,7 +55,7 @@ func TestLocalDirectoryIsNotShared(t *testing.T) {
 	}
 }
 
-// TestMountsAreKnown, also under names that the kernel has to escape.
+// TestMountsAreKnown, including names that the kernel has to escape.
 func TestMountsAreKnown(t *testing.T) {
 	const mounts = `25 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
 90 25 8:1 /srv/e.db /data/my\040own\134e.db rw,nosuid - ext4 /dev/sda1 rw

@@ -2,8 +2,8 @@
 
 package networkfs
 
-// Shared cannot tell file systems apart here, and trusts the caller.
+// Shared cannot find out on this system, and trusts the caller.
 func Shared(string) (string, error) { return "", nil }
 
-// IsMount cannot tell here.
+// IsMount cannot find out on this system.
 func IsMount(string) bool { return false }

@@ -39,7 +39,7 @@ func TestEveryElectionHasAKeyOfItsOwn(t *testing.T) {
 	}
 }
 
-// FuzzName: a key is of one election at most.
+// FuzzName: a key belongs to one election at most.
 func FuzzName(f *testing.F) {
 	for _, seed := range []string{"elections/a.json", "elections/a%2Fb.json", "elections/a+/b.json", "elections/%.json", ""} {
 		f.Add(seed)

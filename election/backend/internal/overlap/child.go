@@ -24,21 +24,21 @@ type child struct {
 	led     chan sign
 }
 
-// sign is when a process has said that it leads, and with which token; zero if
-// it does not know.
+// sign says when a process has reported that it leads, and with which token; zero if the
+// process does not know it.
 type sign struct {
 	at    clock.Instant
 	token election.Token
 }
 
-// signsMax is far more than the leaderships of one process in a run.
+// signsMax is far more than the number of leaderships of one process in a run.
 const signsMax = 1000
 
-// spawn starts a process that ends with this one. The function reports whether a
-// line of its output reports leading, beside those of a witness.
+// spawn starts a process that is killed when this one ends. leads reports whether a line of
+// its output says that it leads; lines with leadsMark always do.
 func spawn(command *exec.Cmd, leads func(line string) bool) (*child, error) {
 	c := &child{command: command, ended: make(chan struct{}), led: make(chan sign, signsMax)}
-	// The whole group is signalled: what runs the election and what it runs.
+	// Signals go to the whole group: the candidate and what it runs while it leads.
 	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
@@ -48,13 +48,13 @@ func spawn(command *exec.Cmd, leads func(line string) bool) (*child, error) {
 	go c.listen(out, leads)
 	started := make(chan error, 1)
 	go func() {
-		// The death signal follows the thread that started the process.
+		// The parent-death signal is sent when the thread that started the process ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := command.Start()
 		started <- err
 		if err == nil {
-			_ = command.Wait() // how it ended does not matter
+			_ = command.Wait() // its exit status does not matter
 		}
 		close(c.ended)
 	}()
@@ -64,13 +64,13 @@ func spawn(command *exec.Cmd, leads func(line string) bool) (*child, error) {
 	return c, nil
 }
 
-// listen notes when the process says that it leads.
+// listen records each time that the process reports that it leads.
 func (c *child) listen(out io.Reader, leads func(line string) bool) {
 	for lines := bufio.NewScanner(out); lines.Scan(); {
 		now := clock.Now()
 		if text, found := strings.CutPrefix(lines.Text(), leadsMark); found {
 			var token election.Token
-			_, _ = fmt.Sscan(text, &token) // our own line
+			_, _ = fmt.Sscan(text, &token) // the line is ours
 			c.led <- sign{now, token}
 		} else if leads != nil && leads(lines.Text()) {
 			c.led <- sign{now, 0}
@@ -78,12 +78,12 @@ func (c *child) listen(out io.Reader, leads func(line string) bool) {
 	}
 }
 
-// takeUpLimit is how long a leader by the store's view may take to say so. It
-// may never do: it can lose the election before it knows of it.
+// takeUpLimit is how long a leader in the store's view may take to report that it leads. It
+// may never do so, if it loses the election before it knows that it has won.
 const takeUpLimit = 15 * time.Second
 
-// leads waits until the process has said that it leads with this token, and
-// returns when; false if it does not.
+// leads waits until the process reports that it leads with this token, and returns when. It
+// returns false if the process does not.
 func (c *child) leads(token election.Token) (clock.Instant, bool) {
 	limit := time.After(takeUpLimit)
 	for {
@@ -92,7 +92,7 @@ func (c *child) leads(token election.Token) (clock.Instant, bool) {
 			if s.token == token || s.token == 0 {
 				return s.at, true
 			}
-			if s.token > token { // of a later leadership, which is asked for next
+			if s.token > token { // a later leadership: keep it for the next call
 				c.led <- s
 				return 0, false
 			}
@@ -110,12 +110,12 @@ func (c *child) end(s syscall.Signal) {
 	<-c.ended
 }
 
-// signal goes to the process's group, unless it has ended: the number may be
-// another's by then.
+// signal signals the process's group unless the process has ended: its number may have been
+// reused.
 func (c *child) signal(s syscall.Signal) {
 	select {
 	case <-c.ended:
 	default:
-		_ = syscall.Kill(-c.command.Process.Pid, s) // it may have ended just now
+		_ = syscall.Kill(-c.command.Process.Pid, s) // an error: it has ended just now
 	}
 }

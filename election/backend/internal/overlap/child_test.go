@@ -4,8 +4,8 @@ package overlap
 
 import "testing"
 
-// A candidate that lost a leadership before it knew of it may have the next one
-// by the time it is asked: the sign of that one is not used up.
+// A candidate that lost a leadership before it learned of it may have the next
+// one by the time it is asked: the sign of the next one is not used up.
 func TestSignOfALaterLeadershipIsKept(t *testing.T) {
 	c := &child{ended: make(chan struct{}), led: make(chan sign, 3)}
 	c.led <- sign{at: 1, token: 5}

@@ -1,15 +1,15 @@
-// Package overlap judges whether two programs that share an election ever led
-// at once.
+// Package overlap finds out whether two candidates, of one program or of two, ever led at
+// the same time.
 //
-// In go real processes, ours and those of another program, out come the spans
-// of time in which each considered itself leader. What always holds:
+// It runs real processes, ours and those of another program, and records the spans of time
+// in which each of them considered itself the leader. What always holds:
 //
-//	overlap-V1  A process writes down that it leads with the instant before it
-//	            asked itself: a span is never longer than the leadership was,
-//	            whatever is killed or frozen when.
-//	overlap-V2  All instants are of the clock of the machine, which all
-//	            processes share.
+//	overlap-V1  A process records its leadership with the instant before it
+//	            checked that it leads: a span is never longer than the
+//	            leadership, whatever is killed or frozen, and when.
+//	overlap-V2  All instants are of the machine's clock, which all processes
+//	            share.
 //
-// It is for tests: a test binary runs its own candidates by starting itself
-// again, see Main.
+// It is for tests. A test binary runs its own candidates by starting itself again; see
+// Main.
 package overlap

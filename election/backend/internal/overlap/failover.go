@@ -19,8 +19,9 @@ type Server interface {
 // failoverEvery is how many elections there are between two failovers of the store.
 const failoverEvery = 4
 
-// Failovers returns a Shared.Leads that freezes the leader of the store for the pause
-// and kills it in turn, one failover at a time: there must be a majority.
+// Failovers returns a function for Shared.Leads that alternately freezes the leader of the
+// store for the pause, and kills it. Only one failover runs at a time, because the store
+// needs a majority.
 func Failovers(t *testing.T, pause time.Duration, leader func() Server) func(number int) {
 	var failover sync.WaitGroup
 	t.Cleanup(failover.Wait)

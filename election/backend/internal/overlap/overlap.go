@@ -18,22 +18,22 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// orderEnv carries the order of a child.
+// orderEnv is the environment variable that holds the order of a child.
 const orderEnv = "CONCLAVE_WITNESS"
 
-// order says what a child does: campaign, or only write that it leads, as a
-// command does that another program runs while it leads.
+// order says what a child does. With a URL it campaigns. Without one it only writes that it
+// leads, because another program started it as the command to run while leading.
 type order struct {
 	URL, Election, ID, File string
 	Lease                   time.Duration
 }
 
-// Environment returns what makes a start of the test binary write that this
-// candidate leads, until it or its parent is ended.
+// Environment returns the environment for a process of the test binary that writes that
+// this candidate leads, until it or its parent ends.
 func Environment(id, file string) []string { return environment(order{ID: id, File: file}) }
 
-// Campaign returns what makes a start of the test binary a candidate. It
-// resigns at SIGUSR1, campaigns on, and ends at SIGTERM.
+// Campaign returns the environment for a process of the test binary that is a candidate. It
+// resigns on SIGUSR1 and campaigns again; it ends on SIGTERM.
 func Campaign(url, name, id, file string, lease time.Duration) []string {
 	return environment(order{url, name, id, file, lease})
 }
@@ -41,13 +41,13 @@ func Campaign(url, name, id, file string, lease time.Duration) []string {
 func environment(o order) []string {
 	text, err := json.Marshal(o)
 	if err != nil {
-		panic(err) // strings and a number
+		panic(err) // cannot happen: strings and a number
 	}
 	return append(os.Environ(), orderEnv+"="+string(text))
 }
 
-// Main does what a child was ordered to, and reports whether this process is one.
-// Call it first in TestMain.
+// Main carries out the order of a child, and reports whether this process is one. Call it
+// first in TestMain.
 func Main(open func(url string) (election.Backend, error)) (child bool, code int) {
 	text := os.Getenv(orderEnv)
 	if text == "" {
@@ -67,7 +67,7 @@ func Main(open func(url string) (election.Backend, error)) (child bool, code int
 
 func (o order) run(open func(url string) (election.Backend, error)) error {
 	if o.URL == "" {
-		// A process that is killed cannot end what it has started.
+		// The parent may be killed and then cannot end its child.
 		parent := os.Getppid()
 		return sight(o.File, o.ID, 0, func() bool { return os.Getppid() == parent })
 	}
@@ -86,7 +86,7 @@ func (o order) run(open func(url string) (election.Backend, error)) error {
 	signal.Notify(resign, syscall.SIGUSR1)
 	go func() {
 		for range resign {
-			_ = elector.Resign(ctx) // it may not lead any more
+			_ = elector.Resign(ctx) // an error: it no longer leads
 		}
 	}()
 	err = elector.Run(ctx, func(_ context.Context, lead election.Leadership) error {
@@ -98,15 +98,15 @@ func (o order) run(open func(url string) (election.Backend, error)) error {
 	return err
 }
 
-// pause is how often it is written down.
+// pause is the time between two lines in the file.
 const pause = 2 * time.Millisecond
 
-// leadsMark begins the line that tells a parent of a leadership. Another
-// program that runs a child passes it on.
+// leadsMark begins the line that tells the parent of a leadership. Another program that
+// runs a child passes the line on.
 const leadsMark = "witness: leads with token "
 
-// sight prints that a candidate leads, and writes so into the file while it leads
-// (overlap-V1). The token is zero where the candidate does not know it.
+// sight prints that a candidate leads, and repeats it in the file for as long as it leads
+// (overlap-V1). The token is zero if the candidate does not know it.
 func sight(file, id string, token election.Token, leads func() bool) error {
 	fmt.Printf("%s%d\n", leadsMark, token)
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -145,7 +145,7 @@ func Read(file string) ([]Span, error) {
 		var s Span
 		var first, now int64
 		if _, err := fmt.Sscanf(lines.Text(), "%s %d %d", &s.ID, &first, &now); err != nil {
-			continue // the last line of a process that was killed
+			continue // a process was killed while it wrote the last line
 		}
 		s.From, s.To = clock.Instant(first), clock.Instant(now)
 		found[fmt.Sprint(s.ID, first)] = s
@@ -157,8 +157,8 @@ func Read(file string) ([]Span, error) {
 	return spans, lines.Err()
 }
 
-// Judge puts the spans in order and returns a text for each two that overlap, and
-// how often the leader has changed.
+// Judge sorts the spans. It returns a text for each two that overlap, and how often the
+// leader has changed.
 func Judge(spans []Span) (overlaps []string, handovers int) {
 	slices.SortFunc(spans, func(a, b Span) int { return int(a.From - b.From) })
 	for i := 1; i < len(spans); i++ {

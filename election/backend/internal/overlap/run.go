@@ -19,47 +19,45 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Shared is an election that our candidates share, with each other or with
-// those of another program.
+// Shared describes an election of our candidates, alone or together with those of another
+// program.
 type Shared struct {
-	// Backend is one of ours, by which the run follows who leads.
+	// Backend is one of ours; the run observes the leader through it.
 	Backend election.Backend
-	// URLs are of the same store; our candidates take them in turn.
+	// URLs all lead to the same store. Our candidates use them in turn.
 	URLs []string
-	// Election and Lease are those of our candidates.
+	// Election and Lease are the election and the lease of our candidates.
 	Election string
 	Lease    time.Duration
-	// Other makes the command of one candidate of the other program. Views
-	// name it by the id. It runs a start of the test binary with
-	// Environment(id, file) as long as it leads, or see OtherLeads. Nil for an
-	// election of ours alone.
+	// Other returns the command of one candidate of the other program; nil if only our
+	// candidates take part. Views name that candidate by the id. While it leads it must run
+	// the test binary with Environment(id, file), unless OtherLeads is set.
 	Other func(id, file string) *exec.Cmd
-	// OtherLeads, if not nil, says what the other program prints when it
-	// leads, for a program that runs nothing meanwhile.
+	// OtherLeads, if not nil, reports whether a line of the other program's output says
+	// that it leads. It is for programs that cannot run a command while they lead.
 	OtherLeads func(id, line string) bool
-	// Handovers is how many there shall be.
+	// Handovers is how many hand-overs the run needs.
 	Handovers int
-	// Patience is how long it may take until somebody leads after anything.
+	// Patience is the longest time until somebody leads, whatever happened before.
 	Patience time.Duration
-	// OtherKills is how often a leader of the other program is killed; each
-	// may cost its lease.
+	// OtherKills is how many times a leader of the other program is killed; each time may
+	// cost its lease.
 	OtherKills int
 	// Leads, if not nil, is called after each election, with its number.
 	Leads func(number int)
 }
 
 const (
-	// Candidates of each program.
+	// Candidates is the number of candidates of each program.
 	Candidates = 3
-	// betweenMin is how many hand-overs there must be from one program to the
-	// other.
+	// betweenMin is how many hand-overs from one program to the other are needed.
 	betweenMin = 3
-	// inRowMax is how often ours lead before all of them end, so that the other
-	// program leads: on a busy machine it may always come too late by itself.
+	// inRowMax is how many times in a row our candidates lead before all of them end and
+	// let the other program lead: on a busy machine it might always be too late.
 	inRowMax = 10
 )
 
-// run is one Run.
+// run is one call of Run.
 type run struct {
 	Shared
 	t       *testing.T
@@ -68,12 +66,12 @@ type run struct {
 	members map[string]*member
 	kills   int
 	frozen  []*child
-	absent  []*member // of ours, until another program leads
-	inRow   int       // leaderships of ours since the other program led
-	seen    []Span    // of other programs that write nothing themselves
+	absent  []*member // our candidates that have ended until the other program has led
+	inRow   int       // consecutive leaderships of ours
+	seen    []Span    // leaderships of a program that writes none itself
 }
 
-// member is one candidate, over all its processes.
+// member is one candidate with all its processes, one after the other.
 type member struct {
 	id    string
 	ours  bool
@@ -81,8 +79,8 @@ type member struct {
 	child *child
 }
 
-// Run lets candidates of both programs lead, resign, be frozen (ours) and be
-// killed, and judges them: never two at a time, tokens grow.
+// Run lets candidates of both programs lead, resign, be frozen (ours) and be killed. It
+// fails the test if two ever led at the same time, or if a token did not grow.
 func Run(t *testing.T, s Shared) {
 	r := &run{Shared: s, t: t, file: filepath.Join(t.TempDir(), "spans"), members: map[string]*member{},
 		random: rand.New(rand.NewPCG(1, 2))}
@@ -112,10 +110,10 @@ func Run(t *testing.T, s Shared) {
 		v.leaderships, v.handovers, v.between, len(v.overlaps))
 }
 
-// verdict is what the spans so far tell.
+// verdict is what the spans show so far.
 type verdict struct {
 	overlaps []string
-	// handovers, and those of them from one program to the other
+	// handovers counts all hand-overs, between only those from one program to the other.
 	handovers, between int
 	leaderships        int
 }
@@ -141,7 +139,8 @@ func (r *run) enough(v verdict) bool {
 	return v.handovers >= r.Handovers && (r.Other == nil || v.between >= betweenMin)
 }
 
-// add starts a candidate: one of ours on this URL, or one of the other program.
+// add starts a candidate: one of ours on this URL, or one of the other program if the URL
+// is empty.
 func (r *run) add(id, url string) {
 	m := &member{id: id, ours: url != ""}
 	m.start = func() *exec.Cmd {
@@ -169,8 +168,8 @@ func (r *run) restart(m *member) {
 	r.t.Cleanup(func() { c.end(syscall.SIGKILL) })
 }
 
-// lead follows who leads and disturbs each leader, until there were enough. It
-// returns the tokens in their order.
+// lead observes who leads and disturbs each leader, until there were enough hand-overs. It
+// returns the tokens in order.
 func (r *run) lead() []election.Token {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -188,7 +187,8 @@ func (r *run) lead() []election.Token {
 		}
 	}()
 	var tokens []election.Token
-	// A leader by the store's view may lose before it has begun to lead.
+	// A leader in the store's view may lose the election before it has begun to lead, so
+	// bound the number of leaderships.
 	for len(tokens) < 3*r.Handovers && !r.enough(r.judge()) {
 		view := r.await(leaders, tokens)
 		m := r.members[view.Leader]
@@ -205,7 +205,7 @@ func (r *run) lead() []election.Token {
 	return tokens
 }
 
-// await returns the view of the next leadership.
+// await returns the View of the next leadership.
 func (r *run) await(leaders <-chan election.View, tokens []election.Token) election.View {
 	r.t.Helper()
 	limit := time.After(r.Patience)
@@ -229,7 +229,7 @@ func (r *run) await(leaders <-chan election.View, tokens []election.Token) elect
 func (r *run) disturb(m *member, token election.Token) {
 	from, leads := m.child.leads(token)
 	if !leads {
-		return // it has lost the election before it knew of it
+		return // it lost the election before it knew that it had won
 	}
 	time.Sleep(time.Duration(50+r.random.IntN(100)) * time.Millisecond)
 	until := clock.Now()
@@ -261,7 +261,7 @@ func (r *run) disturb(m *member, token election.Token) {
 	}
 }
 
-// makeWay ends all of ours, which leave nothing behind.
+// makeWay ends all our candidates in order, so that they leave nothing in the store.
 func (r *run) makeWay() {
 	for _, m := range r.members {
 		if m.ours {
@@ -271,9 +271,8 @@ func (r *run) makeWay() {
 	}
 }
 
-// thaw lets those go on that were frozen while they led. By now another one
-// leads, and they must not lead for a moment longer. Those that have made way come
-// back.
+// thaw continues the candidates that were frozen while they led: another one leads by now,
+// and they must notice at once. It also starts those again that makeWay has ended.
 func (r *run) thaw() {
 	for _, m := range r.absent {
 		r.restart(m)
@@ -285,7 +284,7 @@ func (r *run) thaw() {
 	r.frozen = nil
 }
 
-// Link is the way of one candidate to the store.
+// Link is the connection of one candidate to the store.
 type Link interface {
 	Cut()
 	CutRequests()
@@ -294,8 +293,8 @@ type Link interface {
 	Heal()
 }
 
-// BadLinks returns a function for Shared.Leads that heals all links and then
-// makes one bad: cut, cut in one direction, or slow.
+// BadLinks returns a function for Shared.Leads that heals all links and then makes one of
+// them bad: cut, cut in one direction, or slow.
 func BadLinks(links []Link, lease time.Duration) func(number int) {
 	return func(number int) {
 		for _, l := range links {

@@ -22,7 +22,7 @@ func TestPausesFollowTheLeaseOfTheLeader(t *testing.T) {
 	}
 }
 
-// TestWaitsDiffer: by a tenth either way, each by the lease of its own election.
+// TestWaitsDiffer by a tenth either way, each according to the lease of its own election.
 func TestWaitsDiffer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(0, 100*time.Millisecond)

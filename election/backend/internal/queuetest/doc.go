@@ -1,7 +1,7 @@
-// Package queuetest is what every queue.Store on a real store is tested with,
-// beside the suite of elections.
+// Package queuetest tests queue.Store implementations on real stores, in addition to
+// package electiontest.
 //
-// In go ways to reach the store beside a backend, out come the same tests with
-// the same faults for each: entries and leases that an operator takes away,
-// answers that are lost, links that are cut.
+// A store provides ways to reach it past its backend. Every store then gets the same tests
+// with the same faults: entries and leases that an operator removes, answers that are lost,
+// links that are cut.
 package queuetest

@@ -11,10 +11,10 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// pastRefused lets four lead one after the other: an operator takes the election away
-// from the first, the second hands over, the third gives it up. None of them notices, as
-// a process that is frozen does not: its function goes on. Each may write while it leads,
-// and none of those before it.
+// pastRefused lets four candidates lead, one after the other: an operator deletes the
+// election of the first one, the second hands over, the third releases. None of them
+// notices its end, as if it were frozen: its function goes on. Each may write while it
+// leads, and none of its predecessors may.
 func (s Store) pastRefused(t *testing.T) {
 	url := s.URL(t)
 	write := s.Write(t, url)
@@ -91,5 +91,6 @@ func (s Store) pastRefused(t *testing.T) {
 	}
 }
 
-// ErrRefused is what Store.Write returns for a write that was not done.
+// ErrRefused is what the function of Store.Write returns for a write that the store has
+// refused.
 var ErrRefused = errors.New("the store has refused the write")

@@ -9,14 +9,14 @@ import (
 	"github.com/conclave-project/conclave/internal/storm"
 )
 
-// Mutant is a bug around a store in memory or its backend, which know nothing of it.
+// Mutant is a bug in a store in memory or in its backend, added from outside.
 type Mutant struct {
 	Name, What string
-	Backend    func(*queue.Backend) election.Backend // nil: as it is
-	Rate       float64                               // of the store's clock, 0: as it is
+	Backend    func(*queue.Backend) election.Backend // wraps the backend; nil leaves it unchanged
+	Rate       float64                               // rate of the store's clock; 0 leaves it unchanged
 }
 
-// FindMutants fails the test if 60 storms do not find one of the mutants.
+// FindMutants fails the test if 60 storms do not find every mutant.
 func FindMutants(t *testing.T, mutants []Mutant, begin func(seed uint64, mutant Mutant) storm.Played) {
 	for _, mutant := range mutants {
 		t.Run(mutant.Name, func(t *testing.T) {

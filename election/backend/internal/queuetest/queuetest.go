@@ -13,29 +13,29 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/overlap"
 )
 
-// Store is a store under test. What is nil leaves out its tests.
+// Store is a store under test. Tests that need a nil field are skipped.
 type Store struct {
-	// URL returns the address of an empty store, and Open a backend on it.
+	// URL returns the address of an empty store, and Open opens a backend on it.
 	URL  func(t testing.TB) string
 	Open func(t testing.TB, url string) election.Backend
-	// Link returns the same store on a link of its own.
+	// Link returns an address of the same store over a link of its own.
 	Link func(t testing.TB, url string) (proxied string, link overlap.Link)
-	// Left counts what the store keeps of candidates.
+	// Left counts what the store still keeps of candidates.
 	Left func(t testing.TB, url string) int
-	// Waiting returns what names the waiters in the election "e", in order, the
-	// holder left out.
+	// Waiting returns the names of the waiters in the election "e" in the store, in order,
+	// without the holder.
 	Waiting func(t testing.TB, url string) []string
-	// Remove takes a waiter out of the queue, and EndLease ends its lease.
+	// Remove removes a waiter from the queue, and EndLease ends its lease.
 	Remove, EndLease func(t testing.TB, url, waiter string)
-	// Write returns a function that writes under the Fence of a leadership, on a client
-	// of its own, and Delete takes all of an election away.
+	// Write returns a function that writes under the Fence of a leadership, with a client
+	// of its own. Delete deletes everything of an election.
 	Write  func(t testing.TB, url string) func(election.Leadership) error
 	Delete func(t testing.TB, url, election string)
-	// Lease is the shortest that the store grants.
+	// Lease is the shortest lease that the store grants.
 	Lease time.Duration
 }
 
-// Run runs all tests for which the store has the means.
+// Run runs all tests that the fields of the store allow.
 func Run(t *testing.T, s Store) {
 	if s.EndLease != nil {
 		t.Run("WaiterWhoseLeaseDiedIsNeverTold", s.leaseDied)
@@ -52,7 +52,7 @@ func Run(t *testing.T, s Store) {
 	}
 }
 
-// limit is how long anything may take. It is far above what it takes.
+// limit is how long anything may take, far more than it needs.
 const limit = 30 * time.Second
 
 func within(t testing.TB) context.Context {
@@ -65,7 +65,7 @@ func claim(id string) election.Claim {
 	return election.Claim{Election: "e", ID: id, Nonce: fmt.Sprintf("%032x", id), Lease: 20 * time.Second}
 }
 
-// await waits until there are that many waiters, and returns them.
+// await waits until there are count waiters, and returns them.
 func (s Store) await(t testing.TB, url string, count int) []string {
 	t.Helper()
 	for began := time.Now(); time.Since(began) < limit; time.Sleep(time.Millisecond) {
@@ -86,7 +86,7 @@ func (s Store) acquire(t testing.TB, b election.Backend, id string) election.Gra
 	return grant
 }
 
-// acquiring lets one wait, and returns where its end is told.
+// acquiring lets a candidate wait, and returns channels for its grant or its error.
 func acquiring(ctx context.Context, b election.Backend, one election.Claim) (<-chan election.Grant, <-chan error) {
 	granted, ended := make(chan election.Grant, 1), make(chan error, 1)
 	go func() {
@@ -104,7 +104,8 @@ func release(t testing.TB, b election.Backend, grant election.Grant) {
 	}
 }
 
-// leaseDied (scenario-E11): etcd's own Campaign tells such a waiter that it leads.
+// leaseDied (scenario-E11): a waiter whose lease has ended must not lead; etcd's own
+// Campaign tells it that it does.
 func (s Store) leaseDied(t *testing.T) {
 	url := s.URL(t)
 	a, b := s.Open(t, url), s.Open(t, url)
@@ -124,8 +125,8 @@ func (s Store) leaseDied(t *testing.T) {
 	}
 }
 
-// entryRemoved: its lease lives, so it stays a waiter, and never takes the place
-// for its own that it has lost.
+// entryRemoved: a waiter whose entry was removed still has its lease. It stays a waiter,
+// and never counts the lost entry as its place.
 func (s Store) entryRemoved(t *testing.T) {
 	url := s.URL(t)
 	b := s.Open(t, url)
@@ -148,12 +149,12 @@ func (s Store) entryRemoved(t *testing.T) {
 	}
 }
 
-// withoutAnswer: the lease is made, and nobody is told its number.
+// withoutAnswer: the lease is granted, but the answer with its number is lost.
 func (s Store) withoutAnswer(t *testing.T) {
 	url := s.URL(t)
 	proxied, link := s.Link(t, url)
 	b := s.Open(t, proxied)
-	release(t, b, s.acquire(t, b, "first")) // opens the connection
+	release(t, b, s.acquire(t, b, "first")) // to open the connection
 	link.CutReplies()
 	ctx, cancel := context.WithCancel(t.Context())
 	lost := claim("lost")
@@ -174,8 +175,8 @@ func (s Store) withoutAnswer(t *testing.T) {
 	}
 }
 
-// badLinks cuts and slows the links of candidates, in either direction, while
-// they lead, resign, are paused and killed.
+// badLinks cuts and slows candidates' links, in either direction, while they lead, resign,
+// are paused and are killed.
 func (s Store) badLinks(t *testing.T) {
 	url := s.URL(t)
 	var urls []string

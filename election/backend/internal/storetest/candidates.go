@@ -33,7 +33,7 @@ func (o Opener) Open(t testing.TB, url string) election.Backend {
 	return backend
 }
 
-// Fresh opens a backend as a new process does, until that ends.
+// Fresh opens a backend as a new process does; it stays open until this process ends.
 func (o Opener) Fresh(url string) (election.Backend, error) {
 	backend, _, err := o(context.Background(), url)
 	return backend, err
@@ -42,8 +42,8 @@ func (o Opener) Fresh(url string) (election.Backend, error) {
 // Main is TestMain of a package that runs the suite of elections.
 func (o Opener) Main(m *testing.M) { os.Exit(electiontest.Main(m, o.Fresh)) }
 
-// RefusesURLs fails the test if one of the URLs, each with the password "secret", is not
-// refused for good, without the password and with advice.
+// RefusesURLs fails the test unless each of the URLs, all with the password "secret", is
+// refused with a permanent error that has the advice and not the password.
 func (o Opener) RefusesURLs(t *testing.T, advice string, urls ...string) {
 	t.Helper()
 	for _, url := range urls {
@@ -61,8 +61,8 @@ func (o Opener) RefusesURLs(t *testing.T, advice string, urls ...string) {
 	}
 }
 
-// HidesPasswords fails the test if a URL of the scheme that has a password where none
-// belongs, or one that nobody can read, is not refused as RefusesURLs says.
+// HidesPasswords fails the test unless two kinds of URLs are refused as by RefusesURLs:
+// those with a password that do not take any, and those that cannot be parsed.
 func (o Opener) HidesPasswords(t *testing.T, scheme, advice string) {
 	t.Helper()
 	var urls []string
@@ -73,15 +73,15 @@ func (o Opener) HidesPasswords(t *testing.T, scheme, advice string) {
 	o.RefusesURLs(t, advice, urls...)
 }
 
-// acquireTries is how often a candidate asks a store that has just been restarted, and
-// acquirePause the time between two.
+// acquireTries is how often a candidate asks a store that has just been restarted;
+// acquirePause is the time between two attempts.
 const (
 	acquireTries = 100
 	acquirePause = 50 * time.Millisecond
 )
 
-// Acquire returns the grant of a candidate that campaigns in the election "e" until it
-// leads, over connections that a restart has broken.
+// Acquire campaigns in the election "e" until it leads, and returns the grant. It tries
+// again over connections that a restart has broken.
 func Acquire(t testing.TB, b election.Backend, id string, lease time.Duration) election.Grant {
 	t.Helper()
 	nonce := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
@@ -97,15 +97,15 @@ func Acquire(t testing.TB, b election.Backend, id string, lease time.Duration) e
 	return election.Grant{}
 }
 
-// Dir returns an empty directory for one test of the suite of elections: on a disk,
-// except for the test that elects thousands of times, which would wait for it as often.
+// Dir returns an empty directory for a test of electiontest. It is on a disk, except for
+// the test that elects thousands of times, which would wait for the disk each time.
 func Dir(t testing.TB) string {
 	if !strings.Contains(t.Name(), "Thousands") {
 		return t.TempDir()
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "conclave-test-")
 	if err != nil {
-		return t.TempDir() // a system without it
+		return t.TempDir() // this system has no directory in memory
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	return dir

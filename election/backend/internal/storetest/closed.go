@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// EndsWithItsClient checks that nobody campaigns or waits on a backend whose client its owner
-// has closed: no attempt would ever succeed.
+// EndsWithItsClient checks that no candidate campaigns or waits on a backend whose client
+// was closed by its owner, because no attempt could succeed.
 func EndsWithItsClient(t *testing.T, b election.Backend) {
 	t.Helper()
 	e, err := election.New(b, "closed", election.Options{})
@@ -29,7 +29,7 @@ func EndsWithItsClient(t *testing.T, b election.Backend) {
 	}
 }
 
-// EndsWithItsDatabase is EndsWithItsClient with a database that is opened, and closed, for it.
+// EndsWithItsDatabase is EndsWithItsClient for a database, which it opens and closes.
 func EndsWithItsDatabase(t *testing.T, driver, source string, open func(*sql.DB) (*record.Backend, error)) {
 	t.Helper()
 	db, err := sql.Open(driver, source)

@@ -12,10 +12,10 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// WithoutLastGrant returns the JSON of a record as a copy has it that lacks the last
-// grant alone, and all that was written since: nobody holds it, its token is one
-// less, and its incarnation is the same. A record without a token stays as it is,
-// and so does none, "".
+// WithoutLastGrant returns the JSON of a record as it is in a copy that lacks only the last
+// grant and what was written after it: nobody holds the record, its token is one less, and
+// its incarnation is the same. A record without a token is returned unchanged, and so is
+// "", which means no record.
 func WithoutLastGrant(t testing.TB, text string) string {
 	t.Helper()
 	if text == "" {
@@ -32,9 +32,9 @@ func WithoutLastGrant(t testing.TB, text string) string {
 		History: r.History[:max(0, len(r.History)-1)]})
 }
 
-// OfAFastClock returns the JSON of a record that nobody holds any more, and that a host
-// left whose clock is an hour fast. Tokens of others then grow by what is in the
-// record: without it their own clocks would hide a token that does not.
+// OfAFastClock returns the JSON of a record that has no holder any more and was written by
+// a host whose clock is an hour fast. The next tokens must grow from the one in this
+// record. Without it, the candidates' own clocks would hide a token that does not grow.
 func OfAFastClock(t testing.TB) string {
 	t.Helper()
 	return marshal(t, record.Record{Token: election.Token(time.Now().Add(time.Hour).UnixMilli()), Heartbeat: 1})
@@ -49,9 +49,10 @@ func marshal(t testing.TB, r record.Record) string {
 	return string(text)
 }
 
-// Forget has candidate "a" lead by one backend, the store forget that grant, and
-// candidate "b" lead by the other: no sooner than the forgotten lease has ended, and
-// with a higher token. Remember is called before the grant, for a copy to go back to.
+// Forget lets candidate "a" lead on one backend, makes the store forget that grant, and
+// lets candidate "b" lead on the other backend. b must lead no sooner than the end of the
+// forgotten lease, and with a higher token. remember is called before the grant, to make a
+// copy that forget goes back to.
 func Forget(t *testing.T, a, b election.Backend, leaseMax time.Duration, remember, forget func()) {
 	t.Helper()
 	if err := a.Release(awaittest.Within(t), Acquire(t, a, "a", leaseMax)); err != nil {
@@ -64,7 +65,7 @@ func Forget(t *testing.T, a, b election.Backend, leaseMax time.Duration, remembe
 	if _, err := a.Renew(awaittest.Within(t), held); !errors.Is(err, election.ErrLost) {
 		t.Errorf("the renewal of what was forgotten: %v", err)
 	}
-	// Adopted now: the next one does not wait.
+	// The incarnation is adopted now: the next candidate does not wait.
 	if err := b.Release(awaittest.Within(t), next); err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +76,7 @@ func Forget(t *testing.T, a, b election.Backend, leaseMax time.Duration, remembe
 	}
 }
 
-// NextAfter has candidate "b" lead by a backend whose store has forgotten a grant.
+// NextAfter lets candidate "b" lead on a backend whose store has forgotten a grant.
 func NextAfter(t *testing.T, held election.Grant, b election.Backend, leaseMax time.Duration) election.Grant {
 	t.Helper()
 	next := Acquire(t, b, "b", leaseMax)

@@ -14,24 +14,24 @@ import (
 	"github.com/conclave-project/conclave/election/holders"
 )
 
-// holdersMax is how many may act at a time in the tests of holders.
+// holdersMax is how many may act at the same time in the tests of holders.
 const holdersMax = 3
 
-// held is the time during which somebody considered itself entitled to act.
+// held is the time during which a candidate considered itself entitled to act.
 type held struct {
 	who      string
 	writes   bool
 	from, to clock.Instant
 }
 
-// holding are those of all candidates.
+// holding is the list of all candidates' times.
 type holding struct {
 	mu   sync.Mutex
 	list []held
 }
 
-// tooMany returns what is wrong: more than holdersMax at once, or anybody beside a
-// writer.
+// tooMany describes each fault found: more than holdersMax at the same time, or anybody
+// beside a writer.
 func tooMany(list []held) []string {
 	slices.SortFunc(list, func(a, b held) int { return int(a.from - b.from) })
 	var wrong []string
@@ -47,9 +47,9 @@ func tooMany(list []held) []string {
 	return wrong
 }
 
-// Holders lets candidates hold places, and read and write under a lock, while the
-// store suffers the Faults of x, and looks for more than may act at once.
-// A candidate lives for some leases; one whose link is cut as it ends releases
+// Holders lets candidates hold places, and read and write under a lock, while the store
+// suffers the Faults of x. It looks for more candidates acting at the same time than are
+// allowed. A candidate lives for a few leases; if its link is cut when it ends, it releases
 // nothing, as if it were killed.
 func (x Torture) Holders(t *testing.T) {
 	x.draw(t)
@@ -73,8 +73,8 @@ func (x Torture) Holders(t *testing.T) {
 	}
 }
 
-// hold lets one candidate after the other hold something. Even ones want a place, the
-// others the lock, every fourth of them to write.
+// hold runs one candidate after the other. Those with an even number want a place, the
+// others the lock; every fourth wants to write.
 func (x Torture) hold(ctx context.Context, t *testing.T, i int, places, lock *holding) {
 	x.lives(ctx, t, i, 6, func(living context.Context, random *rand.Rand, backend election.Backend, options election.Options) {
 		one := held{who: options.ID, writes: i%4 == 1}
@@ -84,7 +84,7 @@ func (x Torture) hold(ctx context.Context, t *testing.T, i int, places, lock *ho
 				t.Error(err)
 				return
 			}
-			_ = candidate.Hold(living, func(_ context.Context, place holders.Place) error { // it ends with its life
+			_ = candidate.Hold(living, func(_ context.Context, place holders.Place) error { // returns when its life ends
 				places.act(one, place.Err, x.Lease, random)
 				return nil
 			})
@@ -106,7 +106,7 @@ func (x Torture) hold(ctx context.Context, t *testing.T, i int, places, lock *ho
 	})
 }
 
-// act asks for a while, as often as it can, whether it may still act.
+// act checks for a while, as often as it can, that it may still act.
 func (h *holding) act(one held, err func() error, lease time.Duration, random *rand.Rand) {
 	one.from = clock.Now()
 	until := one.from.Add(time.Duration(random.Int64N(int64(2 * lease))))

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Server is a store's server that can be killed and stopped.
+// Server is a store's server that can be restarted and stopped.
 type Server interface {
 	Restart(ctx context.Context) error
 	Pause()
 	Resume()
 }
 
-// Link is a way to the server that can be cut and slowed.
+// Link is a connection to the server that can be cut and slowed.
 type Link interface {
 	Cut()
 	CutRequests()
@@ -24,13 +24,13 @@ type Link interface {
 	Heal()
 }
 
-// Links are the ways of candidates to one server.
+// Links are the connections of several candidates to one server.
 type Links struct {
 	Server Server
 	Links  []Link
 }
 
-// LinksTo returns the ways to a server, one for each candidate.
+// LinksTo returns the Links of a server; ways has one for each candidate.
 func LinksTo[L Link](server Server, ways []L) Links {
 	links := Links{Server: server}
 	for _, way := range ways {
@@ -39,7 +39,7 @@ func LinksTo[L Link](server Server, ways []L) Links {
 	return links
 }
 
-// Isolate cuts all links while work goes on, and closes the connections.
+// Isolate cuts all links while work runs, and then closes the connections.
 func (l *Links) Isolate(work func()) {
 	for _, link := range l.Links {
 		link.Cut()
@@ -51,9 +51,9 @@ func (l *Links) Isolate(work func()) {
 	}
 }
 
-// Faults are those that every store suffers: the server is killed and started,
-// or stopped for a while; a link is cut in one or both directions, slowed, or
-// its connections are closed.
+// Faults returns the faults that every store is tested with: the server is killed and
+// started again, or stopped for a while; a link is cut in one or both directions or slowed;
+// connections are closed.
 func (l *Links) Faults(lease time.Duration) map[string]func(*testing.T, *rand.Rand) {
 	awhile := func(random *rand.Rand) { time.Sleep(time.Duration(random.Int64N(int64(5 * lease / 2)))) }
 	one := func(random *rand.Rand) Link { return l.Links[random.IntN(len(l.Links))] }

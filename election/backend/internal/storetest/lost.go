@@ -9,16 +9,16 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// lostLimit bounds the write whose answer is lost, and lostDone the time until it is in
-// the store.
+// lostLimit bounds the write whose answer is lost; lostDone bounds the time until that
+// write is in the store.
 const (
 	lostLimit = 500 * time.Millisecond
 	lostDone  = 30 * time.Second
 )
 
-// LostAnswer writes over a link that loses the answer: the error says neither that the
-// write failed nor when to write again, the next read tells what has become of it, and
-// a repeated write conflicts with the first. Direct reaches the store beside the link.
+// LostAnswer writes over a link that loses the answer. The error must not say that the
+// write has failed, or when to write again; the next read must show the write; a repeated
+// write must conflict with the first. direct reaches the store without the link.
 func LostAnswer(t *testing.T, link Link, direct, far record.Store) {
 	t.Helper()
 	version, err := direct.Write(t.Context(), "e", record.Record{Heartbeat: 1}, "")
@@ -39,7 +39,7 @@ func LostAnswer(t *testing.T, link Link, direct, far record.Store) {
 	patient, cancel := context.WithTimeout(t.Context(), lostDone)
 	defer cancel()
 	r, now, err := direct.Read(patient, "e")
-	for err == nil && now == version { // it is on its way
+	for err == nil && now == version { // the write is still on its way
 		r, now, err = direct.Read(patient, "e")
 	}
 	if err != nil || r.Heartbeat != 2 {

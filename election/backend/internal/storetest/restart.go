@@ -10,11 +10,12 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// restartLimit is how long a leadership with a restart may take.
+// restartLimit is how long a leadership with a restart of the store may take.
 const restartLimit = time.Minute
 
-// RestartWhileLeading restarts the store while a candidate of the first backend leads:
-// it goes on, longer than its lease, and one of the second is not elected beside it.
+// RestartWhileLeading restarts the store while a candidate of the first backend leads. It
+// must continue to lead for longer than its lease, and no candidate of the second backend
+// may be elected meanwhile.
 func RestartWhileLeading(t *testing.T, first, second election.Backend, lease time.Duration, restart func(context.Context) error) {
 	t.Helper()
 	elector, other := newElector(t, first, "a", lease), newElector(t, second, "b", lease)
@@ -37,7 +38,7 @@ func RestartWhileLeading(t *testing.T, first, second election.Backend, lease tim
 		select {
 		case <-leading.Done():
 			t.Errorf("the leader lost the election: %v", context.Cause(leading))
-		case <-time.After(lease + time.Second): // it renews
+		case <-time.After(lease + time.Second): // so the leader has renewed
 		}
 	}))
 	if err != nil {
@@ -49,10 +50,10 @@ func RestartWhileLeading(t *testing.T, first, second election.Backend, lease tim
 	}
 }
 
-// counted are those that lead at a time, and the most that ever did.
+// counted counts the current leaders, and the most there ever were at the same time.
 type counted struct{ now, most atomic.Int64 }
 
-// lead returns a function for Run that is counted while it works.
+// lead returns a function for Run that is counted as a leader while it works.
 func (c *counted) lead(work func(context.Context)) func(context.Context, election.Leadership) error {
 	return func(ctx context.Context, _ election.Leadership) error {
 		c.most.Store(max(c.most.Load(), c.now.Add(1)))

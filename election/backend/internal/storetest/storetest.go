@@ -1,7 +1,7 @@
-// Package storetest is what every record.Store is tested with, on a real
-// store: below the suite of package electiontest, which tests elections, it
-// tests compare and set, versions, fresh reads and news; and candidates, places
-// and locks while the store suffers (Torture).
+// Package storetest tests record.Store implementations on real stores. Package electiontest
+// tests elections; this package tests what is below them: compare and set, versions, fresh
+// reads and news. It also tests candidates, places and locks while the store suffers faults
+// (Torture).
 package storetest
 
 import (
@@ -19,13 +19,13 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// Suite says how to reach the store.
+// Suite says how to reach the store under test.
 type Suite struct {
 	// Open opens the store as another process would.
 	Open func(t testing.TB) record.Store
-	// Delete deletes a record as an operator would.
+	// Delete deletes a record, as an operator might.
 	Delete func(t testing.TB, name string)
-	// NoticeWithin is how soon Wait ends after a change. Default 2 s.
+	// NoticeWithin is how soon after a change Wait must end. Default 2 s.
 	NoticeWithin time.Duration
 }
 
@@ -181,7 +181,7 @@ func testFresh(t *testing.T, s Suite) {
 	}
 }
 
-// full is a record with the longest names and history that occur.
+// full returns a record with the longest names and the longest history that occur.
 func full() record.Record {
 	id := strings.Repeat("ä\"\\'%", 30)[:180]
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123_000_000, time.UTC)
@@ -198,7 +198,7 @@ func testFull(t *testing.T, s Suite) {
 	store := s.Open(t)
 	want := full()
 	if incarnated, ok := store.(record.Incarnated); ok {
-		// A first try shows which incarnation it is.
+		// The first attempt tells the incarnation.
 		var notYet *record.NotYetError
 		if _, err := store.Write(within(t), "full", want, ""); !errors.As(err, &notYet) || notYet.After != 0 {
 			t.Fatalf("a new holder under no incarnation: %v", err)
@@ -216,7 +216,7 @@ func testFull(t *testing.T, s Suite) {
 	}
 }
 
-// names are all different, and hard for one store or another.
+// names are distinct names, each difficult for some store.
 var names = []string{"n", "N", "n/b", "n%2fb", "n=2Fb", "n.b", ".n", "n.", "..n", "n..b", "n b", "näß", "n\\b", "n:b", "n*b", "n>b", "n'b\"c", "n;--",
 	"n{1}", "n\u00a0b", "日本", strings.Repeat("x", election.NameBytesMax), strings.Repeat("ü", election.NameBytesMax/2)}
 
@@ -251,7 +251,7 @@ func testWait(t *testing.T, s Suite) {
 	const name = "news"
 	writer, waiter := s.Open(t), s.Open(t)
 	version := write(t, writer, name, record.Record{}, "")
-	if err := waiter.Wait(within(t), name, "", patience); err != nil { // it has another version already
+	if err := waiter.Wait(within(t), name, "", patience); err != nil { // the record already has another version
 		t.Fatal(err)
 	}
 	slowest := time.Duration(0)
@@ -269,7 +269,7 @@ func testWait(t *testing.T, s Suite) {
 		if err := <-ended; err != nil {
 			t.Fatalf("round %d: %v", i, err)
 		}
-		if i > 0 { // the first one may have to connect
+		if i > 0 { // the first wait may have to connect
 			slowest = max(slowest, time.Since(began))
 		}
 		version = next
@@ -284,8 +284,8 @@ func testWait(t *testing.T, s Suite) {
 	}
 }
 
-// awaitVersion waits until the record has another version, as a candidate does:
-// a wait may end for nothing, but not without end.
+// awaitVersion waits until the record has another version, as a candidate does: a single
+// wait may end without a change, but the change must be noticed eventually.
 func awaitVersion(ctx context.Context, s record.Store, name, version string) error {
 	for range 1000 {
 		if err := s.Wait(ctx, name, version, patience); err != nil {

@@ -56,8 +56,9 @@ func TestTortureFindsTwoLeadersAndOldTokens(t *testing.T) {
 	}
 }
 
-// TestTortureComparesTokensUnlessTheyMayBeginAgain: over no fault but the named ones,
-// and leaders at once are found over these as well.
+// TestTortureComparesTokensUnlessTheyMayBeginAgain: tokens are not compared across
+// the named faults, but are across all others; two leaders at once are found even
+// across the named ones.
 func TestTortureComparesTokensUnlessTheyMayBeginAgain(t *testing.T) {
 	const lease = 10
 	for _, test := range []struct {

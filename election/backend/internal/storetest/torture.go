@@ -14,37 +14,37 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Torture lets candidates lead in turn while the store suffers faults at
-// random, and looks for two that lead at once and for tokens that do not grow.
-// A candidate lives for some leases; the next one knows nothing of it.
+// Torture lets candidates lead one after the other while the store suffers random faults.
+// It looks for two that lead at the same time, and for tokens that do not grow. A candidate
+// lives for a few leases; its successor does not know anything of it.
 type Torture struct {
-	// Candidates is how many there are at a time.
+	// Candidates is the number of candidates that live at the same time.
 	Candidates int
 	// Open opens a backend for a candidate as a new process would.
 	Open Opener
-	// URL is that of the store for a candidate, 0 to Candidates-1.
+	// URL returns the store's URL for a candidate, 0 to Candidates-1.
 	URL func(candidate int) string
-	// Faults are what may happen, by name. Each returns when it is over.
+	// Faults are the faults by name. Each function returns when its fault is over.
 	Faults map[string]func(t *testing.T, random *rand.Rand)
-	// BeginAgain are those Faults after which the store knows nothing of the election,
-	// so that tokens may begin again from the wall clock (record-R4). No token from
-	// before is compared with one from after.
+	// BeginAgain names the Faults after which the store knows nothing of the election, so
+	// tokens may begin again from the wall clock (record-R4). No token from before such a
+	// fault is compared with one from after it.
 	BeginAgain []string
-	// Lease of the candidates. LeadersMin is how many leaderships there must
-	// have been at least for the test to show something.
+	// Lease is the candidates' lease. LeadersMin is how many leaderships the test needs to
+	// show anything.
 	Lease      time.Duration
 	LeadersMin int
-	// For is how long it goes on: 20 s, or what TortureVariable says. Seed makes
-	// the same faults again, in so far as real time allows.
+	// For is how long the faults last: 20 s, or the value of TortureVariable. Seed repeats
+	// the same faults, as far as real time allows.
 	For  time.Duration
 	Seed uint64
 }
 
-// TortureVariable is the environment variable that says how long candidates
-// suffer, as "10m".
+// TortureVariable is the environment variable that says how long a test lasts, for instance
+// "10m".
 const TortureVariable = "CONCLAVE_TORTURE"
 
-// lasts returns for how long faults happen.
+// lasts returns how long the test lasts.
 func (x Torture) lasts(t *testing.T) time.Duration {
 	text := os.Getenv(TortureVariable)
 	switch {
@@ -60,7 +60,7 @@ func (x Torture) lasts(t *testing.T) time.Duration {
 	return long
 }
 
-// draw chooses what was left open, and logs it.
+// draw chooses Seed and For if they are not set, and logs them.
 func (x *Torture) draw(t *testing.T) {
 	if x.Seed == 0 {
 		x.Seed = rand.Uint64()
@@ -69,22 +69,22 @@ func (x *Torture) draw(t *testing.T) {
 	t.Logf("seed %d, %v", x.Seed, x.For)
 }
 
-// span is the time during which somebody considered itself leader.
+// span is the time during which a candidate considered itself leader.
 type span struct {
 	who      string
 	token    election.Token
 	from, to clock.Instant
 }
 
-// spans are those of all candidates.
+// spans are the spans of all candidates.
 type spans struct {
 	mu     sync.Mutex
 	list   []span
 	begins []begin
 }
 
-// begin is a time in which tokens may have begun again: from the begin of the fault
-// until what was granted before it has ended.
+// begin is a period in which tokens may have begun again: from the start of a fault until
+// all grants from before it have ended.
 type begin struct{ from, to clock.Instant }
 
 func (b *spans) add(one span) {
@@ -99,7 +99,8 @@ func (b *spans) addBegin(one begin) {
 	b.begins = append(b.begins, one)
 }
 
-// comparable reports whether the token of one span must be below that of a later one.
+// comparable reports whether the token of the earlier span must be below that of the later
+// one.
 func (b *spans) comparable(before, after span) bool {
 	return !slices.ContainsFunc(b.begins, func(again begin) bool { return before.from < again.to && after.from > again.from })
 }
@@ -110,7 +111,8 @@ func (b *spans) count() int {
 	return len(b.list)
 }
 
-// judge returns what is wrong: two that led at once, a token that did not grow.
+// judge describes each fault found: two leaders at the same time, or a token that did not
+// grow.
 func (b *spans) judge() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,7 +131,7 @@ func (b *spans) judge() []string {
 	return wrong
 }
 
-// Run runs it.
+// Run runs the test.
 func (x Torture) Run(t *testing.T) {
 	x.draw(t)
 	all := &spans{}
@@ -151,8 +153,8 @@ func (x Torture) Run(t *testing.T) {
 	}
 }
 
-// lives lets one candidate after the other live, each for up to so many leases, until the
-// context ends.
+// lives runs one candidate after the other, each for a random time of up to leasesMax
+// leases, until the context ends.
 func (x Torture) lives(ctx context.Context, t *testing.T, i, leasesMax int, live func(context.Context, *rand.Rand, election.Backend, election.Options)) {
 	random := rand.New(rand.NewPCG(x.Seed, uint64(i)))
 	for life := 0; ctx.Err() == nil; life++ {
@@ -171,7 +173,7 @@ func (x Torture) lives(ctx context.Context, t *testing.T, i, leasesMax int, live
 	}
 }
 
-// campaign lets one candidate after the other campaign.
+// campaign runs one candidate after the other.
 func (x Torture) campaign(ctx context.Context, t *testing.T, all *spans, i int) {
 	x.lives(ctx, t, i, 3, func(living context.Context, random *rand.Rand, backend election.Backend, options election.Options) {
 		elector, err := election.New(backend, "torture", options)
@@ -179,12 +181,12 @@ func (x Torture) campaign(ctx context.Context, t *testing.T, all *spans, i int) 
 			t.Error(err)
 			return
 		}
-		_ = elector.Run(living, x.lead(all, options.ID, random)) // it ends with its life
+		_ = elector.Run(living, x.lead(all, options.ID, random)) // returns when its life ends
 	})
 }
 
-// lead returns what a leader does: for a while it asks, as often as it can, whether
-// it still leads.
+// lead returns the function of a leader: for a while it checks, as often as it can, that it
+// still leads.
 func (x Torture) lead(all *spans, id string, random *rand.Rand) func(context.Context, election.Leadership) error {
 	return func(_ context.Context, lead election.Leadership) error {
 		one := span{who: id, token: lead.Token(), from: clock.Now()}
@@ -193,14 +195,14 @@ func (x Torture) lead(all *spans, id string, random *rand.Rand) func(context.Con
 			one.to = now
 			time.Sleep(time.Millisecond)
 		}
-		if one.to > 0 { // it led when it was first asked
+		if one.to > 0 { // it led at the first check
 			all.add(one)
 		}
 		return nil
 	}
 }
 
-// suffer makes faults happen one after the other.
+// suffer causes faults, one after the other.
 func (x Torture) suffer(t *testing.T, all *spans) {
 	var names []string
 	for name := range x.Faults {
@@ -210,7 +212,7 @@ func (x Torture) suffer(t *testing.T, all *spans) {
 	random := rand.New(rand.NewPCG(x.Seed, 1<<63))
 	counts := map[string]int{}
 	for began := time.Now(); time.Since(began) < x.For && !t.Failed(); {
-		time.Sleep(time.Duration(random.Int64N(int64(2 * x.Lease)))) // as random as the faults
+		time.Sleep(time.Duration(random.Int64N(int64(2 * x.Lease)))) // random, like the faults
 		name := names[random.IntN(len(names))]
 		counts[name]++
 		from := clock.Now()
@@ -222,7 +224,7 @@ func (x Torture) suffer(t *testing.T, all *spans) {
 	t.Logf("faults %v", counts)
 }
 
-// awaitLeader returns when somebody has led after the last fault.
+// awaitLeader returns when there was a leader after the last fault.
 func (x Torture) awaitLeader(t *testing.T, all *spans) {
 	before := all.count()
 	for began := time.Now(); all.count() < before+2; time.Sleep(10 * time.Millisecond) {

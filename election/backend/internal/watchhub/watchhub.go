@@ -1,15 +1,15 @@
-// Package watchhub lets many wait for changes that one connection to a store
+// Package watchhub lets many callers wait for changes that a single connection to a store
 // reports.
 //
-// In goes a function that listens, out come the ends of waits. What always
-// holds:
+// It takes a function that listens to the store, and ends the waits for what has changed.
+// What always holds:
 //
-//	watchhub-N1  Nothing is missed: a waiter has subscribed before it asks the
-//	             store whether the change has come already.
-//	watchhub-N2  News are a hint, and may be late. A wait may end without a change, and
-//	             without what has come of it: then the waiter reads.
-//	watchhub-N3  Without a connection waits end after a pause: the caller polls.
-//	watchhub-N4  One connection serves all waits, and is closed when nobody has
+//	watchhub-N1  No change is missed: a waiter subscribes before it asks the
+//	             store whether the change has already happened.
+//	watchhub-N2  News are a hint and may be late. A wait may end without a change, or
+//	             without news of one: the waiter then reads.
+//	watchhub-N3  Without a connection, waits end after a pause: the caller polls.
+//	watchhub-N4  One connection serves all waits. It is closed when nobody has
 //	             waited for a while.
 package watchhub
 
@@ -19,25 +19,25 @@ import (
 	"time"
 )
 
-// Listen connects to the store and calls live once: from then on every change
-// is told in the order of the store, by its name, the version that it brought, and
-// news of it for those who wait, made only if somebody does: the zero N says no more
-// than that there was a change. It returns when the context ends or the connection
-// breaks, and calls neither afterwards.
+// Listen connects to the store and calls live once. From then on it calls tell for every
+// change, in the order of the store, with the name, the new version, and a function that
+// returns news of the change for the waiters. The function is called only if somebody
+// waits; a zero N means only that there was a change. Listen returns when the context ends
+// or the connection breaks, and calls neither function afterwards.
 type Listen[N any] func(ctx context.Context, live func(), tell func(name, version string, news func() N)) error
 
 const (
-	// idleMax is for how long the connection is kept after the last wait.
+	// idleMax is how long the connection is kept after the last wait.
 	idleMax = 30 * time.Second
-	// retryMin and retryMax are the pauses before another attempt to listen.
+	// retryMin and retryMax bound the pause before another attempt to listen.
 	retryMin = 100 * time.Millisecond
 	retryMax = 5 * time.Second
-	// namesMax is of how many names the last version is remembered.
+	// namesMax bounds the names whose last version is remembered.
 	namesMax = 10_000
 )
 
-// Hub hands the news of one connection to all who wait. Its methods may be
-// called by several goroutines.
+// Hub passes the news of one connection to all waiters. Its methods may be called by
+// several goroutines.
 type Hub[N any] struct {
 	listen Listen[N]
 	pause  time.Duration
@@ -53,7 +53,7 @@ type Hub[N any] struct {
 	last    map[string]told[N] // by name, while live
 }
 
-// told is a version that was told, with its news.
+// told is the last reported version of a name, with its news.
 type told[N any] struct {
 	version string
 	news    N
@@ -61,14 +61,14 @@ type told[N any] struct {
 
 type waiter struct{ woken chan struct{} }
 
-// New returns a hub that listens when somebody waits. Pause is the pause
-// between polls while there is no connection.
+// New returns a hub that listens while somebody waits. pause is the time between polls
+// while there is no connection.
 func New[N any](listen Listen[N], pause time.Duration) *Hub[N] {
 	return &Hub[N]{listen: listen, pause: pause, waiters: make(map[string]map[*waiter]struct{}),
 		last: make(map[string]told[N])}
 }
 
-// Close ends the connection. Waits go on as polls.
+// Close ends the connection. Waits continue as polls.
 func (h *Hub[N]) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -79,8 +79,9 @@ func (h *Hub[N]) Close() {
 	}
 }
 
-// Wait returns once the named thing may have another version than the one given, with
-// the news of that if there are any; or after the limit, with none. Now returns the version that the store has.
+// Wait returns when the named thing may have another version than the given one, with the
+// news of it if there are any, or after the limit without news. now returns the current
+// version in the store.
 func (h *Hub[N]) Wait(ctx context.Context, name, version string, limit time.Duration,
 	now func(context.Context) (string, error)) (none N, err error) {
 	w, live := h.join(name)
@@ -97,7 +98,7 @@ func (h *Hub[N]) Wait(ctx context.Context, name, version string, limit time.Dura
 	for {
 		select {
 		case <-w.woken:
-			if last, known := h.told(name); !known || last.version != version { // else it has that
+			if last, known := h.told(name); !known || last.version != version { // else the caller already has that version
 				return last.news, nil
 			}
 		case <-timer.C:
@@ -108,7 +109,7 @@ func (h *Hub[N]) Wait(ctx context.Context, name, version string, limit time.Dura
 	}
 }
 
-// told is what came last of a name, and false if nothing is known to be the last.
+// told returns the last report about a name; false if none is known.
 func (h *Hub[N]) told(name string) (last told[N], known bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,7 +117,7 @@ func (h *Hub[N]) told(name string) (last told[N], known bool) {
 	return last, known
 }
 
-// join subscribes, and reports whether news come.
+// join subscribes, and reports whether the connection is live.
 func (h *Hub[N]) join(name string) (w *waiter, live bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,7 +152,7 @@ func (h *Hub[N]) leave(name string, w *waiter) {
 	}
 }
 
-// rest ends the connection if still nobody waits.
+// rest ends the connection unless somebody waits again.
 func (h *Hub[N]) rest() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,8 +161,8 @@ func (h *Hub[N]) rest() {
 	}
 }
 
-// end tells the listener to end; the caller holds the mutex. What is returned
-// is closed when it has, nil if there is none.
+// end tells the listener to end. The returned channel is closed when it has ended; it is
+// nil without a listener. The caller holds the mutex.
 func (h *Hub[N]) end() <-chan struct{} {
 	if h.idle != nil {
 		h.idle.Stop()
@@ -182,7 +183,7 @@ func (h *Hub[N]) run(ctx context.Context, ended chan<- struct{}) {
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
 		began := time.Now()
 		tell := func(name, version string, news func() N) { h.tell(ctx, name, version, news) }
-		_ = h.listen(ctx, func() { h.alive(ctx) }, tell) // waiters poll meanwhile
+		_ = h.listen(ctx, func() { h.alive(ctx) }, tell) // waiters poll after an error
 		if time.Since(began) > retryMax {
 			pause = retryMin
 		}
@@ -199,7 +200,7 @@ func (h *Hub[N]) run(ctx context.Context, ended chan<- struct{}) {
 	}
 }
 
-// alive wakes everybody: what came before was not told.
+// alive wakes all waiters, because changes before this moment were not reported.
 func (h *Hub[N]) alive(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,7 +210,7 @@ func (h *Hub[N]) alive(ctx context.Context) {
 	}
 }
 
-// dead makes waits polls again. The caller holds the mutex.
+// dead turns all waits into polls. The caller holds the mutex.
 func (h *Hub[N]) dead() {
 	h.live = false
 	clear(h.last)
@@ -222,9 +223,9 @@ func (h *Hub[N]) wakeAll() {
 	}
 }
 
-// tell passes a change on, unless it comes from a connection that was closed:
-// the next one may be live by then, and a waiter that has that version would take an old
-// change for the last.
+// tell passes a change on, unless it comes from a connection that was closed. The next
+// connection may be live by then, and a waiter that already has a later version would take
+// the old change for a new one.
 func (h *Hub[N]) tell(ctx context.Context, name, version string, news func() N) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -37,8 +37,8 @@ func newSource(t *testing.T, pause time.Duration) (*Hub[string], *source) {
 	return h, s
 }
 
-// connected returns a hub whose connection is live. The wait that has had it made has ended by
-// that: what came before was not told.
+// connected returns a hub whose connection is live. The wait that made the hub connect ended
+// when it did, because earlier changes were not announced.
 func connected(t *testing.T) (*Hub[string], *source) {
 	t.Helper()
 	h, s := newSource(t, far)
@@ -98,12 +98,12 @@ func TestWaitEndsWithNewsOfItsNameOnly(t *testing.T) {
 	}
 }
 
-// TestWaitBringsWhatWasToldOfAnotherVersion: what a waiter has read is no news to it
-// when it is told, and nobody asks for news for which nobody waits.
+// TestWaitBringsWhatWasToldOfAnotherVersion: a version that a waiter has read is not news when
+// it is announced, and news that nobody waits for is not fetched.
 func TestWaitBringsWhatWasToldOfAnotherVersion(t *testing.T) {
 	h, s := connected(t)
 	awaitWaiting(t, h, 0)
-	if err := <-begin(t, h, "", is("1")); err != nil { // it came between what was read and the subscription
+	if err := <-begin(t, h, "", is("1")); err != nil { // it came between the read and the subscription
 		t.Fatal(err)
 	}
 	awaitWaiting(t, h, 0)
@@ -125,8 +125,8 @@ func TestWaitBringsWhatWasToldOfAnotherVersion(t *testing.T) {
 	}
 }
 
-// TestWaitForTheFirstVersionEndsWithTheConnection: what nobody has told is not the
-// version that the waiter has.
+// TestWaitForTheFirstVersionEndsWithTheConnection: if nothing was announced, the waiter's
+// version need not be the current one.
 func TestWaitForTheFirstVersionEndsWithTheConnection(t *testing.T) {
 	h, s := connected(t)
 	waits := begin(t, h, "", is(""))
@@ -137,7 +137,7 @@ func TestWaitForTheFirstVersionEndsWithTheConnection(t *testing.T) {
 	}
 }
 
-// awaitWaiting returns when so many waits stand subscribed.
+// awaitWaiting returns once count waits are subscribed.
 func awaitWaiting(t *testing.T, h *Hub[string], count int) {
 	t.Helper()
 	awaittest.Until(t, "so many waits stand subscribed", func() bool {
@@ -206,8 +206,8 @@ func TestNobodyWaitingEndsTheConnection(t *testing.T) {
 	}
 }
 
-// TestClosedConnectionTellsNothing: an old change that comes late would pass for
-// the last one, and a waiter that has that version would wait beside a newer one.
+// TestClosedConnectionTellsNothing: a late report of an old change would be taken for the
+// latest, and a waiter that has that version would wait although there is a newer one.
 func TestClosedConnectionTellsNothing(t *testing.T) {
 	h, s := connected(t)
 	awaitWaiting(t, h, 0)

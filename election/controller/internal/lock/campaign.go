@@ -14,7 +14,7 @@ type campaign struct {
 	led    chan struct{}      // closed when elected
 	ended  chan struct{}      // closed when Run has returned
 	finish chan struct{}      // closed when the function may return
-	other  chan struct{}      // has one when another leader was seen
+	other  chan struct{}      // of capacity 1: contains a value when another leader was seen
 
 	// Written before led is closed.
 	lead  election.Leadership
@@ -27,7 +27,7 @@ type campaign struct {
 	refused bool // the last answer was no
 	over    bool // finish is closed
 	stuck   bool // OnStuck was called
-	runOut  bool // the leadership is not to be released
+	runOut  bool // the leadership must not be released
 	seen    string
 	lock    *Lock
 }
@@ -41,7 +41,7 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// campaign returns the one that is under way, or begins another.
+// campaign returns the campaign that is under way, or begins one.
 func (l *Lock) campaign(ctx context.Context) (*campaign, error) {
 	for {
 		l.mu.Lock()
@@ -55,7 +55,7 @@ func (l *Lock) campaign(ctx context.Context) (*campaign, error) {
 		if !over {
 			return c, nil
 		}
-		select { // that of a loop before, whose leadership runs out
+		select { // an earlier loop's campaign, whose leadership expires
 		case <-c.ended:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
@@ -63,8 +63,8 @@ func (l *Lock) campaign(ctx context.Context) (*campaign, error) {
 	}
 }
 
-// begin campaigns for a client-go loop. Until that was told that it leads, the end of its
-// context is all that tells of its end (lock-K4).
+// begin campaigns for a client-go loop. Until the loop was told that it leads, only the end
+// of its context shows that it has ended (lock-K4).
 func (l *Lock) begin(ctx context.Context) *campaign {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &campaign{lock: l, cancel: cancel, led: make(chan struct{}), ended: make(chan struct{}),
@@ -84,7 +84,7 @@ func (l *Lock) begin(ctx context.Context) *campaign {
 	return c
 }
 
-// hold is the function of the leadership: it lasts as long as client-go's.
+// hold is the function of the leadership: it lasts as long as client-go's function.
 func (c *campaign) hold(ctx context.Context, lead election.Leadership) error {
 	c.lead, c.since = lead, time.Now()
 	if on := c.lock.options.OnElected; on != nil {
@@ -96,7 +96,7 @@ func (c *campaign) hold(ctx context.Context, lead election.Leadership) error {
 	case <-ctx.Done():
 		c.lock.endUntaken(c)
 		if lost := (*election.LostError)(nil); !c.lock.options.Finished && errors.As(context.Cause(ctx), &lost) &&
-			lost.Reason != election.ReasonUnhealthy { // which has its time
+			lost.Reason != election.ReasonUnhealthy { // an unhealthy candidate keeps its time to end
 			c.lock.stuck(lead)
 		}
 		<-c.finish
@@ -110,7 +110,7 @@ func (c *campaign) hold(ctx context.Context, lead election.Leadership) error {
 	return nil
 }
 
-// observe tells Get of other leaders.
+// observe tells Get about other leaders.
 func (c *campaign) observe(ctx context.Context) {
 	for view := range c.lock.elector.Observe(ctx) {
 		if view.Err != nil || view.Leader == "" || view.Leader == c.lock.elector.ID() {
@@ -123,7 +123,7 @@ func (c *campaign) observe(ctx context.Context) {
 		if news {
 			select {
 			case c.other <- struct{}{}:
-			default: // Get has not come for the last one, and finds this one
+			default: // Get has not taken the last value, and will see this leader
 			}
 		}
 	}
@@ -141,8 +141,8 @@ func (l *Lock) isTaken(c *campaign) bool {
 	return c.taken
 }
 
-// end lets the function of the present campaign return, and returns that campaign: nil if
-// there was none.
+// end lets the function of the current campaign return, and returns the campaign, nil if
+// there is none.
 func (l *Lock) end(runOut bool) *campaign {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +152,7 @@ func (l *Lock) end(runOut bool) *campaign {
 	return l.now
 }
 
-// endUntaken ends a campaign of which client-go was told nothing.
+// endUntaken ends a campaign that was never reported to client-go.
 func (l *Lock) endUntaken(c *campaign) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -161,7 +161,7 @@ func (l *Lock) endUntaken(c *campaign) {
 	}
 }
 
-// end is called with the Lock's mutex held.
+// end is end of Lock for one campaign. The Lock's mutex is held.
 func (c *campaign) end(runOut bool) {
 	if c.over {
 		return

@@ -36,13 +36,13 @@ import (
 
 // Options of a Lock.
 type Options struct {
-	// Keep is for how long a leadership must still hold when Update says yes.
+	// Keep is how much longer a leadership must hold when Update says yes.
 	Keep time.Duration
-	// Others makes Get return when another leader is seen, so that client-go calls
-	// OnNewLeader. It costs a look at the store for every change.
+	// Others makes Get return when another leader is seen, so client-go calls OnNewLeader.
+	// It costs one read of the store for every change.
 	Others bool
-	// Finished makes Finish and Stop decide when the leadership ends, not client-go's
-	// loop: that is told yes until then.
+	// Finished makes Finish and Stop decide when the leadership ends, instead of
+	// client-go's loop, which gets a yes until then.
 	Finished bool
 	// OnElected, if not nil, is called with the context of each leadership before
 	// client-go learns of it.
@@ -58,7 +58,7 @@ type Lock struct {
 	onStuck func(election.Leadership)
 
 	mu  sync.Mutex
-	now *campaign // the last one; nil before the first
+	now *campaign // the latest one; nil before the first
 }
 
 var _ resourcelock.Interface = (*Lock)(nil)
@@ -70,7 +70,7 @@ func New(backend election.Backend, name string, elector election.Options, option
 	if l.onStuck == nil {
 		l.onStuck = endProcess
 	}
-	elector.Once = true // a campaign is one call of Run
+	elector.Once = true // each campaign is one call of Run
 	elector.OnStuck = l.stuck
 	var err error
 	if l.elector, err = election.New(backend, name, elector); err != nil {
@@ -80,16 +80,16 @@ func New(backend election.Backend, name string, elector election.Options, option
 	return l, nil
 }
 
-// endProcess is what OnStuck does by default: what still runs may not act any more.
+// endProcess is the default of OnStuck: code that still runs must not act any more.
 func endProcess(lead election.Leadership) {
 	fmt.Fprintf(os.Stderr, "election %q: the leadership with token %d is over and what it started still runs: "+
 		"this process ends, so that no two act\n", lead.Election(), lead.Token())
 	os.Exit(1)
 }
 
-// stuck calls OnStuck unless what the leader has started has ended, or was called stuck
-// before. A process that goes on after it has seen to the end itself: nothing here waits
-// for that any more.
+// stuck calls OnStuck, unless everything that the leader has started has ended, or OnStuck
+// was called before. If OnStuck lets the process continue, it is responsible for ending
+// that work: nothing here waits for it any longer.
 func (l *Lock) stuck(lead election.Leadership) {
 	l.mu.Lock()
 	c := l.now
@@ -107,8 +107,8 @@ func (l *Lock) stuck(lead election.Leadership) {
 	c.end(true)
 }
 
-// Leadership returns the last leadership that client-go was told of, and the zero Leadership
-// before the first.
+// Leadership returns the last leadership that was reported to client-go, and the zero
+// Leadership before the first.
 func (l *Lock) Leadership() election.Leadership {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,10 +121,9 @@ func (l *Lock) Leadership() election.Leadership {
 // Elector returns the candidate.
 func (l *Lock) Elector() *election.Elector { return l.elector }
 
-// Get returns the record of the election once there is something to say: this candidate
-// leads, or another one does that was not told of. It begins to campaign if nothing of the
-// kind is under way, and stops when the context of that call ends before Update has said
-// yes.
+// Get returns the record of the election once there is something to report: this candidate
+// leads, or another one does that was not reported yet. It begins a campaign if none is
+// under way, and ends it if the context of that call ends before Update has said yes.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	for {
 		c, err := l.campaign(ctx)
@@ -146,11 +145,11 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 		case l.isTaken(c):
 			return nil, nil, err
 		}
-		<-c.ended // lost before client-go came to know of it: the next campaign
+		<-c.ended // it was lost before client-go learned of it: begin the next campaign
 	}
 }
 
-// record is what client-go reads.
+// record returns the record that client-go reads.
 func (l *Lock) record(holder string, since time.Time) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	seconds := (l.elector.Options().Lease + time.Second - 1) / time.Second
 	r := &resourcelock.LeaderElectionRecord{HolderIdentity: holder, LeaseDurationSeconds: int(seconds),
@@ -159,14 +158,15 @@ func (l *Lock) record(holder string, since time.Time) (*resourcelock.LeaderElect
 	return r, text, err
 }
 
-// Create is Update: client-go calls it where there is no record, and Get never says so.
+// Create calls Update: client-go calls it if there is no record, but Get always returns
+// one.
 func (l *Lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	return l.Update(ctx, r)
 }
 
-// Update reports whether client-go leads (lock-K1): nil is yes. A record without a holder
-// releases the leadership, and Update waits until that is done; after a no, it runs out
-// (lock-K2).
+// Update reports whether client-go leads (lock-K1): nil means yes. A record without a
+// holder releases the leadership, and Update waits until that is done. After a no, the
+// leadership is left to expire (lock-K2).
 func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
 	if r.HolderIdentity == "" {
 		return l.release(ctx)
@@ -183,7 +183,7 @@ func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	err := c.lead.Ensure(ctx, l.options.Keep)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	c.refused = err != nil && !errors.Is(err, context.Canceled) // which is no answer
+	c.refused = err != nil && !errors.Is(err, context.Canceled) // cancellation is no answer
 	switch {
 	case err != nil:
 		return err
@@ -194,21 +194,21 @@ func (l *Lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return nil
 }
 
-// stopped is what client-go records when its loop has ended.
+// stopped is the event that client-go records when its loop has ended.
 const stopped = "stopped leading"
 
 // RecordEvent learns that client-go's loop has ended. The events themselves are recorded by
-// the backend, for all that elect on it.
+// the backend, for all candidates.
 func (l *Lock) RecordEvent(what string) {
 	if what == stopped && !l.options.Finished {
 		l.end(true)
 	}
 }
 
-// Identity is the candidate's id.
+// Identity returns the candidate's id.
 func (l *Lock) Identity() string { return l.elector.ID() }
 
-// Describe names the election in client-go's log.
+// Describe returns the name of the election in client-go's log.
 func (l *Lock) Describe() string { return l.backend + "/" + l.elector.Name() }
 
 // release ends the leadership, and waits until others may lead or ctx ends.
@@ -229,16 +229,16 @@ func (l *Lock) release(ctx context.Context) error {
 }
 
 // Finish ends the campaign or the leadership. With release it waits until the election was
-// released, or the time for that is over; without, the leadership runs out. What the leader
-// has started must have ended.
+// released, or its time is over; without, the leadership expires. Everything that the
+// leader has started must have ended.
 func (l *Lock) Finish(release bool) {
 	if c := l.end(!release); c != nil && (release || !l.isTaken(c)) {
 		<-c.ended
 	}
 }
 
-// Stop tells the Elector that the leadership is to end, though what the leader has started
-// still runs: it has Options.EndLimit for that, and is stuck then.
+// Stop tells the Elector to end the leadership although work that the leader has started
+// still runs: it has Options.EndLimit to end, and is stuck after that.
 func (l *Lock) Stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

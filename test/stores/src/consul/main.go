@@ -1,5 +1,5 @@
-// Command consul is HashiCorp's server and its "consul lock" as published, for
-// tests. Nothing of the project links it.
+// Command consul is HashiCorp's server and its "consul lock" as published, for tests. No
+// program of the project links it.
 package main
 
 import (

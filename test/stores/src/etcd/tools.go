@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package etcd names what is built for tests: the server and its etcdctl.
+// Package etcd names the programs that are built for tests: the server and etcdctl.
 package etcd
 
 import (

@@ -1,5 +1,5 @@
-// Command kube-apiserver is the Kubernetes API server, built from its module
-// for tests: nothing is added and nothing is left out.
+// Command kube-apiserver is the Kubernetes API server, built unchanged from its
+// module for tests.
 package main
 
 import (

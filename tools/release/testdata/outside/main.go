@@ -1,6 +1,5 @@
-// Command outside is a program of somebody else, in a module of its own: it
-// elects itself on a directory, on ZooKeeper's servers and on etcd, and prints
-// the tokens.
+// Command outside is somebody else's program, in a module of its own: it elects
+// itself on a directory, on ZooKeeper's servers and on etcd, and prints the tokens.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Package unix is right where there are files of one process at a time by flock alone.
+// Package unix compiles only on systems that have flock.
 package unix
 
 import "syscall"

@@ -12,14 +12,14 @@ import (
 	"github.com/conclave-project/conclave/internal/lab"
 )
 
-// request is what the worker asks. The fields that a command does not use are empty.
+// request is a request of the worker. Fields that a command does not use are empty.
 type request struct {
 	Command string   `json:"command"` // open, run, step, back, do, scenarios
 	Spec    string   `json:"spec"`    // of open
 	ToUs    int64    `json:"toUs"`    // of run, back
 	Verb    string   `json:"verb"`    // of do
 	Args    []string `json:"args"`    // of do
-	Since   int      `json:"since"`   // notes that are known
+	Since   int      `json:"since"`   // number of notes that the worker already has
 }
 
 // reply is the answer.

@@ -1,5 +1,5 @@
-// Command manager is a controller of somebody else, in a module of its own: its manager
-// elects on files, by a clock of its own, and it prints the token that its runnable has.
+// Command manager is somebody else's controller, in a module of its own: its manager
+// elects on files, with a clock of its own, and it prints the token that its runnable has.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	files, err := file.New(os.Args[1])
 	check(err)
 	own := &uptime{start: time.Now()}
-	mgr, err := controller.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, // nothing here asks an API server
+	mgr, err := controller.NewManager(&rest.Config{Host: "http://127.0.0.1:1"}, // no API server is called
 		manager.Options{LeaderElection: true, LeaderElectionID: "manager", LeaderElectionReleaseOnCancel: true,
 			Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0"},
 		controller.Election{Backend: files, Options: election.Options{ID: "outsider", Clock: own}})
