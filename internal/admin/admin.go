@@ -1,9 +1,9 @@
-// Package admin answers operators: the four-letter words of ZooKeeper, as text,
-// in the form that its tools and client libraries parse, and the commands of its
-// admin server, as fields for JSON.
+// Package admin answers operators: the four-letter words of ZooKeeper as text, in the form that
+// its tools and client libraries parse, and the commands of its admin server as fields for
+// JSON.
 //
-// It only looks, and resets figures: what it tells comes from a server's reports. Which
-// of them are enabled is the server's business.
+// It only reads a server's reports, and resets figures. Which commands are enabled is decided
+// by the server.
 package admin
 
 import (
@@ -22,36 +22,36 @@ type Commands struct {
 	Built   string // when, as 2006-01-02 15:04 UTC
 }
 
-// A command is a question of an operator.
+// A command is one of the four-letter words.
 type command struct {
 	answer func(Commands, *server.Server) string
-	idle   string // said instead while no clients are served; "" answers always
+	idle   string // the answer while no clients are served; "" means that it always answers
 }
 
-// notServing is what a server says that looks for a leader.
-const notServing = "This ZooKeeper instance is not currently serving requests"
+// NotServing is the answer of a server that is looking for a leader.
+const NotServing = "This ZooKeeper instance is not currently serving requests"
 
-// commands are all that this server knows, by name.
+// commands has all commands that this server knows, by name.
 var commands = map[string]command{
 	"ruok": {answer: func(Commands, *server.Server) string { return "imok" }},
 	"isro": {isro, "null"},
-	"srvr": {Commands.srvr, notServing + "\n"},
-	"stat": {Commands.stat, notServing + "\n"},
-	"mntr": {Commands.mntr, notServing + "\n"},
-	"conf": {conf, notServing + "\n"},
-	"cons": {cons, notServing + "\n"},
-	"crst": {func(_ Commands, s *server.Server) string { s.ResetConnStats(); return "Connection stats reset.\n" }, notServing + "\n"},
-	"srst": {func(_ Commands, s *server.Server) string { s.ResetStats(); return "Server stats reset.\n" }, notServing + "\n"},
-	"dump": {dump, notServing + "\n"},
+	"srvr": {Commands.srvr, NotServing + "\n"},
+	"stat": {Commands.stat, NotServing + "\n"},
+	"mntr": {Commands.mntr, NotServing + "\n"},
+	"conf": {conf, NotServing + "\n"},
+	"cons": {cons, NotServing + "\n"},
+	"crst": {func(_ Commands, s *server.Server) string { s.ResetConnStats(); return "Connection stats reset.\n" }, NotServing + "\n"},
+	"srst": {func(_ Commands, s *server.Server) string { s.ResetStats(); return "Server stats reset.\n" }, NotServing + "\n"},
+	"dump": {dump, NotServing + "\n"},
 	"envi": {answer: Commands.envi},
-	"wchs": {wchs, notServing + "\n"},
-	"wchc": {wchc, notServing + "\n"},
-	"wchp": {wchp, notServing + "\n"},
-	"dirs": {dirs, notServing + "\n"},
-	"hash": {hash, notServing},
+	"wchs": {wchs, NotServing + "\n"},
+	"wchc": {wchc, NotServing + "\n"},
+	"wchp": {wchp, NotServing + "\n"},
+	"dirs": {dirs, NotServing + "\n"},
+	"hash": {hash, NotServing},
 	"vote": {answer: vote},
 	"gtmk": {answer: traceMask},
-	"stmk": {answer: traceMask}, // the server has taken the number already
+	"stmk": {answer: traceMask}, // the server has stored the number already
 }
 
 // Known implements server.Commands.
@@ -69,8 +69,8 @@ func (c Commands) Answer(s *server.Server, name string) string {
 	return command.answer(c, s)
 }
 
-// protocolVersion is the ZooKeeper whose protocol is spoken. Clients cut digits
-// and dots from the front of the version and decide by them what they may ask.
+// protocolVersion is the version of ZooKeeper whose protocol is implemented. Clients take
+// digits and dots from the front of the version, and decide by them what they may ask.
 const protocolVersion = "3.9.5"
 
 func (c Commands) version() string {
@@ -85,7 +85,7 @@ func (c Commands) head(s *server.Server) string {
 	return head
 }
 
-// traceMask is kept for tools that set it; there is nothing to trace here.
+// traceMask exists for tools that set it; nothing is traced here.
 func traceMask(_ Commands, s *server.Server) string { return strconv.FormatInt(s.TraceMask(), 10) }
 
 func isro(_ Commands, s *server.Server) string {
@@ -107,8 +107,8 @@ func (c Commands) stat(s *server.Server) string {
 	return b.String()
 }
 
-// totals is what srvr and stat have in common. The root counts twice among the
-// znodes, as ZooKeeper holds it under two names.
+// totals is the part that srvr and stat have in common. The root counts twice among the znodes,
+// because ZooKeeper stores it under two names.
 func totals(s *server.Server) string {
 	st := s.Status()
 	var b strings.Builder
@@ -126,8 +126,8 @@ func dirs(_ Commands, s *server.Server) string {
 	return fmt.Sprintf("datadir_size: %d\nlogdir_size: %d\n", s.DirBytes(s.SnapDir()), s.DirBytes(s.LogDir()))
 }
 
-// hash gives the digests of the tree that are kept, as ZooKeeper does, and that at
-// the last transaction.
+// hash returns the past digests of the tree that are kept, as ZooKeeper does, and that at the
+// last transaction.
 func hash(_ Commands, s *server.Server) string {
 	var b strings.Builder
 	for _, d := range s.Digests() {
@@ -149,7 +149,7 @@ func conf(_ Commands, s *server.Server) string {
 	return b.String()
 }
 
-// portOf is the port of an address, -1 for none.
+// portOf returns the port of an address; -1 for none.
 func portOf(a net.Addr) string {
 	if a == nil {
 		return "-1"
@@ -158,8 +158,8 @@ func portOf(a net.Addr) string {
 	return port
 }
 
-// membership is the part of conf that reports the ensemble. The text of the
-// configuration is the end, without a newline, as in ZooKeeper.
+// membership is the part of conf that describes the ensemble. It ends with the text of the
+// configuration, without a newline, as in ZooKeeper.
 func membership(s *server.Server) string {
 	c, config := s.Config(), s.Status().Ensemble
 	if config == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Field is one field of a report: a name and what encoding/json makes of the value.
+// Field is one field of a report: a name and a value, which encoding/json encodes.
 type Field struct {
 	Name  string
 	Value any
@@ -53,22 +53,22 @@ func (f Fields) MarshalJSON() ([]byte, error) {
 
 func (f *Fields) put(name string, value any) { *f = append(*f, Field{name, value}) }
 
-// A report is a command of ZooKeeper's admin server: a question of an operator that is
-// answered with fields. An error goes to the operator as it is.
+// A report is a command of ZooKeeper's admin server: a question of an operator that is answered
+// with fields. An error is sent to the operator as it is.
 type report struct {
-	names  []string // the first is the one that stands in the answer
-	always bool     // it is answered while no clients are served, too
+	names  []string // the first one is used in the answer
+	always bool     // it is answered even while no clients are served
 	long   bool     // it lists paths that clients have chosen: see PathsMax
 	fields func(Commands, *server.Server, url.Values) (Fields, error)
 }
 
-// only is a report that has no arguments and cannot fail.
+// only adapts a report that has no arguments and cannot fail.
 func only(fields func(Commands, *server.Server) Fields) func(Commands, *server.Server, url.Values) (Fields, error) {
 	return func(c Commands, s *server.Server, _ url.Values) (Fields, error) { return fields(c, s), nil }
 }
 
-// reports are all commands of Apache's admin server but snapshot and restore, which copy
-// data and do not report, and votes, which it does not have.
+// reports has all commands of Apache's admin server except snapshot, which package adminport
+// answers, and restore, and also votes, which Apache does not have.
 var reports = []report{
 	{names: []string{"configuration", "conf", "config"}, fields: only(configuration)},
 	{names: []string{"connection_stat_reset", "crst"}, fields: only(func(_ Commands, s *server.Server) Fields { s.ResetConnStats(); return nil })},
@@ -112,7 +112,7 @@ var reportOf = func() map[string]*report {
 	return byName
 }()
 
-// Reports are the names of all reports, sorted, one for each.
+// Reports returns the names of all reports, sorted, one name for each.
 func Reports() []string {
 	var names []string
 	for _, r := range reports {
@@ -128,16 +128,16 @@ func Long(name string) bool {
 	return r != nil && r.long
 }
 
-// Report answers a command of ZooKeeper's admin server with its fields, and with those that
-// all answers have at the end: command, and error, which is null or a text. Like Status it
-// waits until Run is running.
+// Report answers a command of ZooKeeper's admin server with its fields, followed by those that
+// end every answer: command, and error, which is null or a text. Like Status it waits until Run
+// is running.
 func (c Commands) Report(s *server.Server, name string, arguments url.Values) Fields {
 	r := reportOf[name]
 	if r == nil {
 		return ended(nil, name, "Unknown command: "+name)
 	}
 	if !r.always && s.Role().Mode == server.ModeLooking {
-		return ended(nil, name, notServing)
+		return ended(nil, name, NotServing)
 	}
 	fields, err := r.fields(c, s, arguments)
 	if err != nil {
@@ -161,7 +161,7 @@ func configuration(_ Commands, s *server.Server) Fields {
 	}
 }
 
-// connections are the clients of both ports, with all that is known of each or in short.
+// connections lists the clients of both ports, with everything known about each, or in short.
 func connections(s *server.Server, full bool) Fields {
 	plain, secure := []Fields{}, []Fields{}
 	for _, c := range s.Conns() {
@@ -196,8 +196,8 @@ func directories(_ Commands, s *server.Server) Fields {
 	return Fields{{"datadir_size", s.DirBytes(s.SnapDir())}, {"logdir_size", s.DirBytes(s.LogDir())}}
 }
 
-// sessions lists those of which this server decides when they expire, by the moment, and the
-// ephemerals of all.
+// sessions lists the sessions whose expiry this server decides, by the time of expiry, and the
+// ephemerals of all sessions.
 func sessions(_ Commands, s *server.Server) Fields {
 	d := s.Dump()
 	own := d.Local
@@ -212,7 +212,7 @@ func sessions(_ Commands, s *server.Server) Fields {
 	return leftOut(Fields{{"expiry_time_to_session_ids", ends}, {"session_id_to_ephemeral_paths", d.Ephemerals}}, d.Left)
 }
 
-// variables are those of envi. There are no properties of a Java process beside.
+// variables returns the fields of envi. There are no properties of a Java process in addition.
 func variables(c Commands, _ *server.Server) Fields {
 	fields := Fields{{"zookeeper.version", c.version()}}
 	for _, kv := range environment() {
@@ -244,10 +244,10 @@ func digests(_ Commands, s *server.Server) Fields {
 	return Fields{{"digests", all}}
 }
 
-// digestVersion is that of the digests that ZooKeeper 3.9 computes, and this server.
+// digestVersion is the version of the digests that ZooKeeper 3.9 and this server compute.
 const digestVersion = 2
 
-// initial is the configuration with which the server was started.
+// initial returns the configuration with which the server was started.
 func initial(_ Commands, s *server.Server) Fields {
 	text := ""
 	if config := s.Config().Ensemble; config != nil {
@@ -290,12 +290,12 @@ func (c Commands) monitor(s *server.Server) Fields {
 	return fields
 }
 
-// noObserverFigures refuses what would have no effect.
+// noObserverFigures refuses a command that would have no effect.
 func noObserverFigures(Commands, *server.Server, url.Values) (Fields, error) {
 	return nil, errors.New("nothing is counted for each observer here, and there is nothing to reset")
 }
 
-// observers are those that this server serves, as a leader or as an observer master.
+// observers lists the observers that this server serves, as a leader or as an observer master.
 func observers(_ Commands, s *server.Server) Fields {
 	st := s.Status()
 	all, synced := []Fields{}, 0
@@ -328,11 +328,11 @@ func (c Commands) serverStats(s *server.Server) Fields {
 		fields.put("proposal_stats", sizes(st.ProposalBytes))
 	}
 	fields.put("ports_failed", append([]string{}, st.PortsFailed...))
-	fields.put("node_count", st.Znodes+1) // the root counts twice, as ZooKeeper holds it under two names
+	fields.put("node_count", st.Znodes+1) // the root counts twice, because ZooKeeper stores it under two names
 	return fields
 }
 
-// votingView is the participants of the configuration in force, by id.
+// votingView lists the participants of the configuration in force, by id.
 func votingView(_ Commands, s *server.Server) Fields {
 	all := map[quorum.ID]Fields{}
 	if config := s.Status().Ensemble; config != nil {
@@ -353,8 +353,8 @@ func votingView(_ Commands, s *server.Server) Fields {
 	return Fields{{"current_config", all}}
 }
 
-// several is what ZooKeeper shows of the addresses of a server, but for those that it has
-// found to answer.
+// several returns what ZooKeeper shows of the addresses of a server, except which of them it
+// has found to answer.
 func several(addresses []ensemble.Address) Fields {
 	hosts, ports := []string{}, []uint16{}
 	for _, a := range addresses {
@@ -401,8 +401,8 @@ func watchesByPath(_ Commands, s *server.Server) Fields {
 	return leftOut(Fields{{"path_to_session_ids", ids}}, left)
 }
 
-// leftOut tells of watches, or ephemerals, that a report has no space for, where there are
-// any: a field that Apache's has not.
+// leftOut adds a field, which Apache does not have, if a report had no space for some watches
+// or ephemerals.
 func leftOut(fields Fields, count int) Fields {
 	if count > 0 {
 		fields.put("left_out", count)

@@ -1,10 +1,10 @@
-// Package auth says who a connection is and what an ACL lets it do.
+// Package auth decides which identities a connection has and what an ACL lets them do.
 //
-// Schemes turn a credential into identities; Allow meets identities with an
+// Schemes turn a credential into identities; Allow checks identities against an
 // access control list; Fix checks and completes a list that a client wants to
 // set. Everything is a pure function of its arguments and of the Rules a server
-// was started with. Which permission an operation needs, on which znode, is
-// decided in the packages that carry it out.
+// was started with. The packages that carry out an operation decide which
+// permission it needs, and on which znode.
 package auth
 
 import (
@@ -18,37 +18,38 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Rules are a server's settings about authentication. The zero Rules know the
-// schemes world, ip and digest, and no super user.
+// Rules are a server's authentication settings. The zero Rules know the schemes
+// world, ip and digest, and have no super user.
 type Rules struct {
-	SkipACL     bool   // skipACL=yes: everybody may do everything; lists are checked and stored all the same
+	SkipACL     bool   // skipACL=yes: everybody may do everything, but lists are still checked and stored
 	SuperDigest string // the digest identity that is the super user, "" for none
 	NoDigest    bool   // DigestAuthenticationProvider.enabled=false
-	X509        bool   // the names of certificates are identities: clients may speak TLS
+	X509        bool   // names of certificates are identities: clients may use TLS
 	X509Super   string // X509AuthenticationProvider.superUser: the name that is the super user, "" for none
-	Groups      Groups // identities by domains, instead of those by the names
-	SASL        bool   // names that are proved by SASL are identities
+	Groups      Groups // identities come from domains instead of from names
+	SASL        bool   // names proved by SASL are identities
 	Principals  Principals
 
-	// Ensemble lets clients say to which ensemble they want to speak. Ensembles are the
-	// names of this one, empty for any.
+	// Ensemble lets clients say which ensemble they want to talk to. Ensembles are the
+	// names of this one; empty accepts any name.
 	Ensemble  bool
 	Ensembles []string
 
-	// Enforce are the schemes of enforce.auth.schemes: a connection that has proved no
-	// identity of any of them does nothing but try to. Empty: nobody has to.
+	// Enforce are the schemes of enforce.auth.schemes: until a connection has proved
+	// an identity of one of them, it can do nothing but authenticate. Empty enforces
+	// nothing.
 	Enforce []string
 	// Hash is DigestAuthenticationProvider.digestAlg, "" for SHA1. See ValidHash.
 	Hash string
 }
 
-// Super is the identity that no ACL holds up.
+// Super is the identity that passes every ACL.
 var Super = zk.Identity{Scheme: "super", ID: ""}
 
-// scheme is what the ACL code must know of one way to prove an identity.
+// scheme is what the ACL code must know about one way to prove an identity.
 type scheme struct {
-	valid         func(id string) bool // may stand in an ACL
-	authenticated bool                 // counts for the ACL scheme "auth"
+	valid         func(id string) bool // whether id may be in an ACL
+	authenticated bool                 // whether the ACL scheme "auth" includes it
 }
 
 // scheme looks a scheme up.
@@ -72,7 +73,7 @@ func (r *Rules) scheme(name string) (scheme, bool) {
 	return scheme{}, false
 }
 
-// Connected returns the identities every connection starts with.
+// Connected returns the identities that every connection starts with.
 func Connected(remoteIP string) []zk.Identity { return []zk.Identity{{Scheme: "ip", ID: remoteIP}} }
 
 // Certified returns the identities that a certificate proves, by its name.
@@ -84,8 +85,9 @@ func (r *Rules) Certified(name string) []zk.Identity {
 	return proved
 }
 
-// ErrOtherEnsemble says that a client wants to speak to another ensemble. Its connection
-// is closed without an answer: one would tell it to give up, and not to look further.
+// ErrOtherEnsemble says that a client wants to talk to another ensemble. Its connection
+// is closed without an answer: an answer would make the client give up instead of trying
+// other servers.
 var ErrOtherEnsemble = errors.New("auth: the client wants another ensemble")
 
 // Authenticate returns the identities that a credential proves, to be added to
@@ -98,12 +100,15 @@ func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([
 	case "ip":
 		return Connected(remoteIP), nil
 	case "x509", "sasl":
-		return nil, zk.ErrAuthFailed // proved by an exchange, never by what is said
+		return nil, zk.ErrAuthFailed // proved only by an exchange, never by a credential
 	case "ensemble":
 		if len(credential) > 0 && len(r.Ensembles) > 0 && !slices.Contains(r.Ensembles, string(credential)) {
 			return nil, ErrOtherEnsemble
 		}
 		return nil, nil
+	}
+	if credential == nil {
+		return nil, zk.ErrAuthFailed // null, which is not the empty credential
 	}
 	id := r.Digest(string(credential))
 	proved := []zk.Identity{{Scheme: "digest", ID: id}}
@@ -113,8 +118,8 @@ func (r *Rules) Authenticate(name string, credential []byte, remoteIP string) ([
 	return proved, nil
 }
 
-// Guessed reports whether what a password has proved has the super user's name, and is not
-// the super user.
+// Guessed reports whether a password was given for the super user's name that is not the
+// super user's password.
 func (r *Rules) Guessed(proved []zk.Identity) bool {
 	user, _, _ := strings.Cut(r.SuperDigest, ":")
 	if user == "" || slices.Contains(proved, Super) {
@@ -126,7 +131,7 @@ func (r *Rules) Guessed(proved []zk.Identity) bool {
 	})
 }
 
-// Digest is the identity of a credential under the Rules of a server with SHA1.
+// Digest returns the identity of a credential under the Rules of a server that uses SHA1.
 func Digest(credential string) string { return (&Rules{}).Digest(credential) }
 
 // Digest returns the identity of a credential "user:password": the user, and a
@@ -139,7 +144,8 @@ func (r *Rules) Digest(credential string) string {
 	return user + ":" + base64.StdEncoding.EncodeToString(h.Sum(nil))
 }
 
-// Admits reports whether a connection with such identities may do what it asks for.
+// Admits reports whether enforce.auth.schemes lets a connection with these identities make
+// requests.
 func (r *Rules) Admits(identities []zk.Identity) bool {
 	if len(r.Enforce) == 0 {
 		return true
@@ -159,8 +165,8 @@ func (r *Rules) Knows(name string) bool {
 	return ok && name != "ensemble"
 }
 
-// validDigest wants two parts around a colon; trailing empty parts do not
-// count, as Java's split drops them.
+// validDigest requires two parts around a colon. Trailing empty parts do not
+// count, because Java's split drops them.
 func validDigest(id string) bool {
 	return strings.Count(strings.TrimRight(id, ":"), ":") == 1
 }
@@ -183,8 +189,8 @@ func (r *Rules) User(id zk.Identity) string {
 // anyone is the identity that everybody has.
 var anyone = zk.Identity{Scheme: "world", ID: "anyone"}
 
-// Allow reports whether identities may do perm under a list. An empty list keeps
-// nobody out.
+// Allow reports whether identities may do perm under a list. An empty list
+// permits everything to everybody.
 func (r *Rules) Allow(list acl.List, perm zk.Perms, identities []zk.Identity) bool {
 	if r.SkipACL || list.Len() == 0 || list.Grants(anyone)&perm != 0 {
 		return true
@@ -200,8 +206,8 @@ func (r *Rules) Allow(list acl.List, perm zk.Perms, identities []zk.Identity) bo
 	return false
 }
 
-// grants returns what a list lets an identity do. Of those of SASL the one named super has
-// what any of them has, and all have what AnyoneAs has.
+// grants returns what a list lets an identity do. The SASL identity named super may do
+// what any SASL identity may do, and every SASL identity may do what AnyoneAs may do.
 func (r *Rules) grants(list acl.List, id zk.Identity) zk.Perms {
 	perms := list.Grants(id)
 	if id.Scheme != "sasl" {
@@ -216,11 +222,11 @@ func (r *Rules) grants(list acl.List, id zk.Identity) zk.Perms {
 	return perms
 }
 
-// Fix checks a list that a client wants to set at a path and completes it: duplicates go,
-// "auth" becomes the connection's authenticated identities, as long as the whole takes
-// no more than bytesMax in a transaction, 0 for no limit: each of 60,000 entries can
-// become 256. With Groups it can be another one, that of the client's domains. The error is ErrInvalidACL, or ErrBadArguments for a list that is too
-// long.
+// Fix checks a list that a client wants to set at a path and completes it: it removes duplicates and replaces
+// "auth" with the connection's authenticated identities. The result may take at most bytesMax in a
+// transaction (0 is no limit), because each of 60,000 entries can become 256. With Groups the result can be
+// another list, that of the client's domains. The error is ErrInvalidACL, or ErrBadArguments for a list that
+// is too long.
 func (r *Rules) Fix(path string, list []zk.ACL, identities []zk.Identity, bytesMax int) ([]zk.ACL, error) {
 	own, instead := r.Groups.own(path, identities)
 	switch {
@@ -267,7 +273,8 @@ func (r *Rules) Fix(path string, list []zk.ACL, identities []zk.Identity, bytesM
 	return fixed, nil
 }
 
-// Bytes is how many bytes a list takes in a transaction, without its length.
+// Bytes returns how many bytes the entries of a list take in a transaction, without the count in
+// front.
 func Bytes(list []zk.ACL) int {
 	n := 12 * len(list)
 	for i := range list {

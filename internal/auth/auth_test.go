@@ -23,6 +23,18 @@ func TestDigestsAreZooKeepers(t *testing.T) {
 	}
 }
 
+func TestNullCredentialProvesNothing(t *testing.T) {
+	var r Rules
+	if proved, err := r.Authenticate("digest", nil, "127.0.0.1"); err != zk.ErrAuthFailed {
+		t.Errorf("null proves %v, %v", proved, err)
+	}
+	for scheme, credential := range map[string][]byte{"digest": {}, "ip": nil} {
+		if proved, err := r.Authenticate(scheme, credential, "127.0.0.1"); err != nil || len(proved) != 1 {
+			t.Errorf("%s: proves %v, %v", scheme, proved, err)
+		}
+	}
+}
+
 func TestAllowFollowsTheList(t *testing.T) {
 	bob := zk.Identity{Scheme: "digest", ID: Digest("bob:secret")}
 	r := Rules{SuperDigest: Digest("super:admin")}
@@ -56,8 +68,8 @@ func TestAllowFollowsTheList(t *testing.T) {
 	}
 }
 
-// With skipACL nobody is asked, but what is set is checked and stored, so that
-// it holds when the setting goes.
+// With skipACL no list is enforced, but lists that are set are checked and
+// stored, so they apply once the setting is removed.
 func TestSkipACLKeepsTheLists(t *testing.T) {
 	r := Rules{SkipACL: true}
 	list := []zk.ACL{entry(1, "digest", "bob:hash")}

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	pingsMax   = 16 // unanswered; more are not worth remembering
+	pingsMax   = 16 // unanswered pings; more are not remembered
 	probeMinMs = 2000
 	probeMaxMs = 60000
 
-	reseatGapMs = 5000 // until a new list is looked up again that had names without an answer
+	reseatGapMs = 5000 // pause before a new list is looked up again whose names had no complete answer
 )
 
 var (
@@ -23,7 +23,7 @@ var (
 
 func (m *Machine) attachedTick(*Event) {
 	if m.nowMs-m.seenMs >= m.readTimeoutMs() {
-		m.lose(errSilent)
+		m.lose(m.errSilent())
 		return
 	}
 	if m.nowMs-m.sentMs >= m.readTimeoutMs()/2 {
@@ -37,7 +37,15 @@ func (m *Machine) attachedTick(*Event) {
 	}
 }
 
-// ping shows a heartbeat. The request is shared: it never changes.
+// errSilent returns why the client leaves a server.
+func (m *Machine) errSilent() error {
+	if m.config.LeaveSoon {
+		return fmt.Errorf("server was silent for %d ms", m.readTimeoutMs())
+	}
+	return errSilent
+}
+
+// ping sends a heartbeat. All pings share one request, which never changes.
 func (m *Machine) ping() {
 	m.sentMs = m.nowMs
 	if len(m.pings) < pingsMax {
@@ -48,7 +56,7 @@ func (m *Machine) ping() {
 
 func (m *Machine) attachedLost(e *Event) { m.lose(e.Cause) }
 
-// lose gives the connection up, not the session.
+// lose gives up the connection, but not the session.
 func (m *Machine) lose(cause error) {
 	if m.phase == closing {
 		m.closeUnanswered(cause)
@@ -58,8 +66,8 @@ func (m *Machine) lose(cause error) {
 	if lasted {
 		m.rounds = 0
 	}
-	// While watches are still being set again, the replies to the first of them
-	// say nothing about the others: the next server must look back as far.
+	// While watches are still being set again, the replies to the first requests say
+	// nothing about the other watches: the next server must look back as far.
 	if m.rearming == 0 {
 		m.sinceZxid = m.lastZxid
 	}
@@ -71,7 +79,7 @@ func (m *Machine) lose(cause error) {
 	m.pause(lasted || m.rounds == 0)
 }
 
-// lossOf is the error of the calls that a lost connection ends.
+// lossOf returns the error of the calls that end with a lost connection.
 func lossOf(cause error) error {
 	if cause == nil {
 		return zk.ErrConnectionLoss
@@ -79,18 +87,18 @@ func lossOf(cause error) error {
 	return fmt.Errorf("%w: %w", zk.ErrConnectionLoss, cause)
 }
 
-// attachedReseat looks the new list up while the connection goes on.
+// attachedReseat looks up the new list while the connection continues.
 func (m *Machine) attachedReseat(*Event) {
 	m.reseatMs = never
 	m.emit(Effect{Kind: Resolve})
 }
 
-// attachedResolved moves to another server if the list has changed: surely
-// when the present server is not in it, and when the list has grown, with the
-// probability that spreads all clients evenly over it (ZOOKEEPER-1355).
+// attachedResolved moves to another server if the list has changed: always if the current
+// server is not in it, and if the list has grown, with the probability that spreads all
+// clients evenly over it (ZOOKEEPER-1355).
 //
-// A name that cannot be looked up now says nothing about the present server,
-// which may be behind it: the list is looked up again later.
+// A name that cannot be looked up now may be that of the current server, so in that case
+// the list is looked up again later.
 func (m *Machine) attachedResolved(e *Event) {
 	if !e.Found {
 		m.reseatMs = m.nowMs + reseatGapMs
@@ -105,7 +113,7 @@ func (m *Machine) attachedResolved(e *Event) {
 	}
 }
 
-// probe asks the other servers in turn whether one of them can write.
+// probe asks the other servers in turn whether one of them is read-write.
 func (m *Machine) probe() {
 	m.probeGapMs = min(2*m.probeGapMs, probeMaxMs)
 	m.probeMs = m.nowMs + m.probeGapMs
@@ -118,8 +126,8 @@ func (m *Machine) probe() {
 	}
 }
 
-// tryFirst begins a round with the server that answered, as it may have changed
-// its mind: the others are then tried, or probed, as before.
+// tryFirst begins a round with the server that has answered. It may have changed its mind;
+// the others are then tried, or probed, as before.
 func (m *Machine) tryFirst(address string) {
 	m.addresses = slices.DeleteFunc(m.addresses, func(a string) bool { return a == address })
 	m.addresses = slices.Insert(m.addresses, 0, address)

@@ -6,9 +6,9 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A round tries every server once, in random order, on addresses looked up
-// again. Within a round the next server is tried at once; a pause with jitter,
-// doubled from round to round, stands between rounds.
+// A round tries every server once, in random order, at addresses that are looked up again.
+// Within a round the next server is tried at once. Between rounds there is a pause with
+// jitter, which doubles from round to round.
 
 func (m *Machine) pausingTick(e *Event) {
 	if m.nowMs >= m.wakeMs {
@@ -21,9 +21,9 @@ func (m *Machine) startRound(*Event) {
 	m.emit(Effect{Kind: Resolve})
 }
 
-// pause waits before the next round: up to the current backoff, at least half
-// of it, but any time from 0 after a connection that had lasted, so that a
-// restarted server is not met by all its clients at the same moment.
+// pause waits before the next round. The pause is random, between half of the current
+// backoff and all of it. After a connection that had lasted it may be as short as 0, so
+// that the clients of a restarted server do not all arrive at the same moment.
 func (m *Machine) pause(lasted bool) {
 	m.phase = pausing
 	longest := min(m.config.BackoffMaxMs, max(m.timeoutMs/4, 1))
@@ -47,7 +47,7 @@ func (m *Machine) resolvingResolved(e *Event) {
 	}
 	m.addresses = append(m.addresses[:0], e.Addresses...)
 	m.random.shuffle(m.addresses)
-	// The server that was just lost comes last: it is the likeliest to be down.
+	// Try the server that was just lost last: it is the most likely one to be down.
 	if i := slices.Index(m.addresses, m.address); i >= 0 {
 		last := len(m.addresses) - 1
 		m.addresses[i], m.addresses[last] = m.addresses[last], m.addresses[i]
@@ -56,7 +56,7 @@ func (m *Machine) resolvingResolved(e *Event) {
 	m.dialNext()
 }
 
-// dialNext tries the next server of the round, or ends the round.
+// dialNext dials the next server of the round, or ends the round.
 func (m *Machine) dialNext() {
 	if m.next >= len(m.addresses) {
 		m.pause(false)
@@ -66,15 +66,25 @@ func (m *Machine) dialNext() {
 	m.next++
 	m.conn++
 	m.phase = dialling
-	wait := m.config.ConnectMs
-	if wait <= 0 {
-		wait = max(m.timeoutMs/int64(len(m.addresses)+1), connectMinMs)
-	}
+	wait := m.connectMs()
 	m.attemptMs = m.nowMs + wait
 	m.emit(Effect{Kind: Dial, Conn: m.conn, Address: m.address, WaitMs: wait})
 }
 
-// drop releases the current connection: what still comes from it is stale.
+// connectMs returns how long one server may take to connect and greet, so that all of them can be
+// tried within the timeout.
+func (m *Machine) connectMs() int64 {
+	if m.config.ConnectMs > 0 {
+		return m.config.ConnectMs
+	}
+	wait := max(m.timeoutMs/int64(len(m.addresses)+1), connectMinMs)
+	if m.config.LeaveSoon {
+		wait = min(wait, max(m.timeoutMs/8, leaveConnectMs))
+	}
+	return wait
+}
+
+// drop drops the current connection: events that still come from it are stale.
 func (m *Machine) drop() {
 	m.emit(Effect{Kind: Drop, Conn: m.conn})
 	m.conn++
@@ -101,16 +111,16 @@ func (m *Machine) diallingDialed(*Event) {
 	m.phase = greeting
 	m.greetMs = m.nowMs
 	hello := Greeting{TimeoutMs: m.config.TimeoutMs, ReadOnly: m.config.ReadOnly}
-	// A session that only a read-only server knows cannot be moved: the next
-	// server gives a new one.
+	// A session that only a read-only server knows cannot be moved: the next server starts
+	// a new one.
 	if m.seenWritable {
 		hello.Session, hello.Password = m.session, m.password
 	}
 	m.emit(Effect{Kind: Greet, Conn: m.conn, Greeting: hello, LastZxid: m.LastZxid()})
 }
 
-// greetingRefused ends the session for good, as a credential that is refused does: other
-// servers would refuse it as well.
+// greetingRefused ends the session for good, as a refused credential does: other servers
+// would refuse it too.
 func (m *Machine) greetingRefused(*Event) { m.end(AuthFailed, zk.ErrAuthFailed) }
 
 func (m *Machine) greetingGreeted(e *Event) {
@@ -118,8 +128,8 @@ func (m *Machine) greetingGreeted(e *Event) {
 	refused := g.TimeoutMs <= 0 || g.Session == 0
 	switch {
 	case m.seenWritable && (refused || g.Session != m.session):
-		// Another id is what some servers answer instead of a refusal: the
-		// session, and with it its ephemerals, is gone all the same.
+		// Some servers answer with another id instead of a refusal: the session, with its
+		// ephemerals, is gone in any case.
 		m.end(LostState, zk.ErrSessionExpired)
 		return
 	case refused:
@@ -128,11 +138,11 @@ func (m *Machine) greetingGreeted(e *Event) {
 		return
 	}
 	isNew := g.Session != m.session && !g.ReadOnly
-	if g.Session != m.session || m.state == Connecting { // what was asked for does not count any more
+	if g.Session != m.session || m.state == Connecting { // in a new session, the timeout that was asked for no longer counts
 		m.timeoutMs = int64(g.TimeoutMs)
 	}
-	// A longer timeout than before holds until the leader changes: ZooKeeper's next
-	// one counts by the one that the session began with.
+	// A longer timeout lasts only until the leader changes: ZooKeeper's next leader uses
+	// the one with which the session began.
 	m.timeoutMs = min(m.timeoutMs, int64(g.TimeoutMs))
 	m.session, m.password = g.Session, g.Password
 	m.seenWritable = m.seenWritable || !g.ReadOnly
@@ -141,8 +151,8 @@ func (m *Machine) greetingGreeted(e *Event) {
 	m.attach(g.ReadOnly)
 }
 
-// attach brings the connection to where the last one was: credentials first,
-// then watches, then the calls that waited (clientsession-C5).
+// attach brings the new connection to the state of the last one: credentials first, then
+// watches, then the calls that waited (clientsession-C5).
 func (m *Machine) attach(readOnly bool) {
 	m.phase = attached
 	m.attachedMs, m.sentMs, m.seenMs = m.nowMs, m.nowMs, m.nowMs

@@ -5,8 +5,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// closeUnattached ends a session that no server can be told about: it lives on
-// there until it expires.
+// closeUnattached ends a session without a server that could be told. It lives on at the
+// servers until it expires.
 func (m *Machine) closeUnattached(e *Event) {
 	if m.session == 0 {
 		m.complete(e.Call, nil, Applied)
@@ -16,24 +16,24 @@ func (m *Machine) closeUnattached(e *Event) {
 	m.end(Closed, zk.ErrClosing)
 }
 
-// attachedClose sends the last request: what was sent before it is answered
-// first, what comes later is refused.
+// attachedClose sends the last request. Requests sent before it are answered first; later
+// ones are refused.
 func (m *Machine) attachedClose(e *Event) {
 	m.send(e.Call)
 	m.phase = closing
 }
 
 func (m *Machine) closingTick(*Event) {
-	if m.nowMs-m.seenMs >= m.readTimeoutMs() {
+	if m.nowMs-m.seenMs >= m.closeTimeoutMs() {
 		m.closeUnanswered(errSilent)
 	}
 }
 
-// closingLost is a server that went away before it answered closeSession.
+// closingLost handles the loss of a server before it has answered closeSession.
 func (m *Machine) closingLost(e *Event) { m.closeUnanswered(e.Cause) }
 
-// closeUnanswered ends a session whose last connection was lost: that is why its
-// last calls fail, and the session has ended because it was closed.
+// closeUnanswered ends a session whose last connection was lost. Its last calls fail
+// because of that; the session has ended because it was closed.
 func (m *Machine) closeUnanswered(cause error) {
 	m.failAll(lossOf(cause))
 	m.end(Closed, zk.ErrClosing)
@@ -41,7 +41,7 @@ func (m *Machine) closeUnanswered(cause error) {
 
 func (m *Machine) detach(*Event) { m.end(Closed, zk.ErrClosing) }
 
-// end is the end of all calls, watches and attempts.
+// end ends all calls, watches and attempts to connect.
 func (m *Machine) end(state State, err error) {
 	invariant.Check(state.Final() && m.phase != ended, "a session ends once, in a final state")
 	switch m.phase {

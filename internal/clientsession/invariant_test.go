@@ -8,8 +8,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// TestEveryEmptyCellIsMeantToBeEmpty keeps the table honest: an event that a
-// phase does nothing about is listed here with its reason.
+// TestEveryEmptyCellIsMeantToBeEmpty keeps the table honest: each event that a
+// phase ignores is listed here with the reason.
 func TestEveryEmptyCellIsMeantToBeEmpty(t *testing.T) {
 	const (
 		elsewhere = "belongs to a connection in another phase"
@@ -44,17 +44,17 @@ func TestEveryEmptyCellIsMeantToBeEmpty(t *testing.T) {
 	}
 }
 
-// chaos drives one machine with random events and checks after each step what
-// always holds.
+// chaos drives one machine with random events, and checks the invariants after
+// each step.
 type chaos struct {
 	t         *testing.T
 	m         *Machine
 	random    random
 	now       int64
-	conn      int64 // open connection, 0 if none
+	conn      int64 // the open connection, 0 if there is none
 	calls     []*Call
 	completed map[*Call]int
-	awaited   []*zk.Request // sent on conn, not answered
+	awaited   []*zk.Request // sent on conn, but not answered
 	watches   []*Watch
 	ended     map[*Watch]bool
 }
@@ -62,7 +62,7 @@ type chaos struct {
 func TestWhateverHappensEveryCallEndsOnceAndInOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		c := &chaos{t: t, random: random(seed), completed: map[*Call]int{}, ended: map[*Watch]bool{}}
-		c.m = New(Config{TimeoutMs: 4000, Seed: seed, RearmBytesMax: 64, ReadOnly: seed%3 == 0}, 0)
+		c.m = New(Config{TimeoutMs: 4000, Seed: seed, RearmBytesMax: 64, ReadOnly: seed%3 == 0, LeaveSoon: seed%2 == 0}, 0)
 		for range 400 {
 			c.happen()
 		}
@@ -122,7 +122,7 @@ func (c *chaos) check(e *Effect) {
 	}
 }
 
-// happen makes one thing happen that could.
+// happen makes one of the possible things happen.
 func (c *chaos) happen() {
 	c.now += c.random.below(40)
 	switch n := c.random.below(24); {

@@ -7,30 +7,35 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Config is what a session is opened with.
+// Config describes the session to open.
 type Config struct {
-	TimeoutMs int32        // session timeout to ask for; the server may change it
-	Session   zk.SessionID // to attach to again; 0 for a new session
+	TimeoutMs int32        // the session timeout to ask for; the server may grant another one
+	Session   zk.SessionID // the session to attach to; 0 for a new one
 	Password  zk.Password  // of Session
 	LastZxid  zk.Zxid      // last zxid seen in Session; 0 if not known
-	ReadOnly  bool         // a server that is partitioned from its quorum will do
-	Seed      uint64       // of the order of servers and of the backoff
+	ReadOnly  bool         // a server that is partitioned from its quorum is acceptable
+	LeaveSoon bool         // the client leaves a server that is silent for a quarter of the timeout
+	Seed      uint64       // for the order of servers and the backoff
 
 	BackoffMinMs  int64 // first pause after all servers were tried; 0 is 100
 	BackoffMaxMs  int64 // longest pause; 0 is 5000; never above a quarter of the timeout
-	ConnectMs     int64 // for one server to connect and greet; 0 is timeout / (servers + 1)
+	ConnectMs     int64 // for one server to connect and greet; 0 leaves it to connectMs
 	RearmBytesMax int   // size of one setWatches request; 0 is 128 KiB
 }
 
 const (
-	backoffMinMs  = 100
-	backoffMaxMs  = 5000
-	connectMinMs  = 200
-	rearmBytesMax = 128 << 10
-	never         = math.MaxInt64
+	backoffMinMs = 100
+	backoffMaxMs = 5000
+	connectMinMs = 200
+	// leaveSoonMinMs is how long a server may always be silent: a garbage collection takes that long.
+	leaveSoonMinMs = 500
+	// leaveConnectMs is how long a server may always take to connect and greet: it may be far away.
+	leaveConnectMs = 1000
+	rearmBytesMax  = 128 << 10
+	never          = math.MaxInt64
 )
 
-// phase is where the machine is with its connection.
+// phase is the state of the machine's connection.
 type phase uint8
 
 const (
@@ -58,13 +63,13 @@ type Machine struct {
 	password     zk.Password
 	timeoutMs    int64 // the shortest that was negotiated; before that, asked for
 	lastZxid     zk.Zxid
-	ackedMs      int64 // when the last acknowledged request was sent, or the session resumed
+	ackedMs      int64 // when the last acknowledged request was sent, or the session was resumed
 	proof        proof // until when the servers keep the session
-	seenWritable bool  // the session exists on the quorum, not just on a read-only server
+	seenWritable bool  // the session exists on the quorum, and not just on a read-only server
 
 	conn       int64 // number of the current connection
 	address    string
-	attemptMs  int64 // dialling, greeting: when to give this server up
+	attemptMs  int64 // while dialling or greeting: when to give up this server
 	greetMs    int64 // when the handshake was sent
 	attachedMs int64
 	sentMs     int64 // when anything was last sent
@@ -72,14 +77,14 @@ type Machine struct {
 	pings      []int64
 	rearming   int     // setWatches requests not answered yet
 	eventZxid  zk.Zxid // of the newest event of a watch
-	sinceZxid  zk.Zxid // up to which every one-shot watch has been told of changes
+	sinceZxid  zk.Zxid // every one-shot watch has been told of all changes up to this zxid
 	probeMs    int64
 	probeGapMs int64
-	reseatMs   int64 // attached: when to look the list of servers up again
+	reseatMs   int64 // while attached: when to look up the list of servers again
 
 	addresses []string
-	next      int // index of the server to try next
-	rounds    int // failed in a row
+	next      int // index of the next server to try
+	rounds    int // consecutive failed rounds
 	wakeMs    int64
 
 	waiting    queue // not sent
@@ -92,8 +97,7 @@ type Machine struct {
 	registry   registry
 }
 
-// New returns the machine of one session. It does nothing before the first
-// Tick.
+// New returns the machine of one session. It does nothing before the first Tick.
 func New(config Config, nowMs int64) *Machine {
 	if config.BackoffMinMs <= 0 {
 		config.BackoffMinMs = backoffMinMs
@@ -112,8 +116,8 @@ func New(config Config, nowMs int64) *Machine {
 	}
 }
 
-// handlers says what is done about an event in a phase; nil is nothing.
-// TestEveryEmptyCellIsMeantToBeEmpty lists the empty ones with their reasons.
+// handlers has the handler for each event in each phase; nil does nothing.
+// TestEveryEmptyCellIsMeantToBeEmpty lists the empty cells with their reasons.
 var handlers = [phaseCount][kindCount]func(*Machine, *Event){
 	pausing: {
 		Tick: (*Machine).pausingTick, Submit: (*Machine).queueCall, Cancel: (*Machine).cancel,
@@ -151,19 +155,19 @@ var handlers = [phaseCount][kindCount]func(*Machine, *Event){
 	ended: {Submit: (*Machine).refuse, Close: (*Machine).refuse},
 }
 
-// Step takes one event and returns what to do about it, in order. nowMs is monotonic, in
-// milliseconds since any start; an earlier one than the last means that no time has
+// Step takes one event and returns what to do about it, in order. nowMs is a monotonic time
+// in milliseconds since any start; a value below the last one means that no time has
 // passed. The effects are valid until the next step.
 func (m *Machine) Step(nowMs int64, e *Event) []Effect {
 	invariant.Check(e.Kind < kindCount, "an event has a kind")
-	clear(m.effects) // so that ended calls and watches are not kept alive
+	clear(m.effects) // so that ended calls and watches can be freed
 	m.effects = m.effects[:0]
 	m.nowMs = max(m.nowMs, nowMs)
 	if m.stale(e) {
 		return nil
 	}
-	// A reply may prove the session alive after all; every other event finds a
-	// session whose time is over already lost (clientsession-C4).
+	// A reply may still prove that the session lives. Any other event ends a session whose
+	// time is over (clientsession-C4).
 	if e.Kind != Replied && e.Kind != Greeted {
 		m.expireIfOver()
 	}
@@ -174,7 +178,7 @@ func (m *Machine) Step(nowMs int64, e *Event) []Effect {
 	return m.effects
 }
 
-// stale reports whether e comes from a connection that is not the current one.
+// stale reports whether e belongs to a connection other than the current one.
 func (m *Machine) stale(e *Event) bool {
 	switch e.Kind {
 	case Dialed, Greeted, Replied, Notified, Flushed, Lost, Refused:
@@ -185,7 +189,7 @@ func (m *Machine) stale(e *Event) bool {
 
 func (m *Machine) emit(e Effect) { m.effects = append(m.effects, e) }
 
-// deadlineMs is when the session must be taken for expired.
+// deadlineMs returns when the session must be assumed to have expired.
 func (m *Machine) deadlineMs() int64 {
 	if m.session == 0 || !m.seenWritable || m.phase == ended {
 		return never
@@ -199,18 +203,26 @@ func (m *Machine) expireIfOver() {
 	}
 }
 
-// acked notes that a request sent at sentMs has reached the session.
+// acked records that a request sent at sentMs has reached the session.
 func (m *Machine) acked(sentMs int64) {
 	invariant.Check(sentMs <= m.nowMs, "C4: an answer is younger than its request")
 	m.ackedMs = max(m.ackedMs, sentMs)
 	m.proof.answered(sentMs, m.nowMs, m.timeoutMs)
 }
 
-// readTimeoutMs is how long a server may be silent before it is left. Pings go
-// out at half of it, so that a second one still has time to be answered.
-func (m *Machine) readTimeoutMs() int64 { return m.timeoutMs * 2 / 3 }
+// readTimeoutMs is how long a server may be silent before the client leaves it. Pings are
+// sent after half of it, so that a second one can still be answered.
+func (m *Machine) readTimeoutMs() int64 {
+	if m.config.LeaveSoon {
+		return min(m.closeTimeoutMs(), max(m.timeoutMs/4, leaveSoonMinMs))
+	}
+	return m.closeTimeoutMs()
+}
 
-// WakeMs returns when the machine wants a Tick at the latest.
+// closeTimeoutMs is how long a server may be silent before it has closed the session.
+func (m *Machine) closeTimeoutMs() int64 { return m.timeoutMs * 2 / 3 }
+
+// WakeMs returns when the machine needs a Tick at the latest.
 func (m *Machine) WakeMs() int64 {
 	at := m.deadlineMs()
 	switch m.phase {
@@ -224,30 +236,30 @@ func (m *Machine) WakeMs() int64 {
 			at = min(at, m.probeMs)
 		}
 	case closing:
-		at = min(at, m.seenMs+m.readTimeoutMs())
+		at = min(at, m.seenMs+m.closeTimeoutMs())
 	}
 	return at
 }
 
-// Session returns what the session is known by; the id is 0 before the first
-// server was reached.
+// Session returns the id and password of the session; the id is 0 before the first server
+// was reached.
 func (m *Machine) Session() (zk.SessionID, zk.Password) { return m.session, m.password }
 
-// TimeoutMs returns the shortest timeout that was negotiated for the session,
-// before that the one asked for.
+// TimeoutMs returns the shortest timeout that was negotiated for the session; before that,
+// the requested one.
 func (m *Machine) TimeoutMs() int64 { return m.timeoutMs }
 
-// LastZxid returns the highest zxid seen, in a reply or with an event: no server that
-// is behind it will do. That of an event says nothing about other events of its
-// transaction, so watches are set again from the last reply.
+// LastZxid returns the highest zxid seen, in a reply or an event. The client does not use a
+// server that is behind it. An event says nothing about other events of its transaction, so
+// watches are set again from the last reply.
 func (m *Machine) LastZxid() zk.Zxid { return max(m.lastZxid, m.eventZxid) }
 
 // State returns the session's state.
 func (m *Machine) State() State { return m.state }
 
-// ProvenMs returns until when the session surely lives unless it is closed, and
-// whether anything is known of that (clientsession-C7). Of a session that is being
-// closed nothing is.
+// ProvenMs returns until when the session is certain to live unless it is closed, and
+// whether that is known (clientsession-C7). It is not known while the session is being
+// closed.
 func (m *Machine) ProvenMs() (int64, bool) {
 	if m.phase == closing || m.phase == ended {
 		return 0, false
@@ -255,8 +267,8 @@ func (m *Machine) ProvenMs() (int64, bool) {
 	return m.proof.untilMs, m.proof.known
 }
 
-// DecidedMs returns when the newest write was sent of which it is known that a
-// quorum has decided it, 0 before the first.
+// DecidedMs returns when the latest write was sent that a quorum is known to have decided;
+// 0 before the first.
 func (m *Machine) DecidedMs() int64 { return m.proof.decidedMs }
 
 // Address returns the server the session is attached to, "" if none.

@@ -33,7 +33,7 @@ func TestTraces(t *testing.T) {
 	tracetest.Run(t, runTrace)
 }
 
-// stage of a trace: the machine and the names of what it was given.
+// player is the stage of a trace: the machine, and the names of what it was given.
 type player struct {
 	t     *testing.T
 	m     *Machine
@@ -72,6 +72,8 @@ func (p *player) config(fields []string) {
 			config.LastZxid = zk.Zxid(n)
 		case "ro":
 			config.ReadOnly = n != 0
+		case "soon":
+			config.LeaveSoon = n != 0
 		case "rearm":
 			config.RearmBytesMax = int(n)
 		case "seed":
@@ -216,8 +218,8 @@ func eventType(t *testing.T, name string) zk.EventType {
 
 var phaseNames = [phaseCount]string{"pausing", "resolving", "dialling", "greeting", "attached", "closing", "ended"}
 
-// describe is the last line of a block: where the machine is, and when it wants
-// to be woken.
+// describe returns the last line of a block: the phase of the machine, and when it wants to be
+// woken.
 func (p *player) describe() string {
 	wake := "never"
 	if at := p.m.WakeMs(); at != never {

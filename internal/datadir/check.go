@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Report is what Check found. Errors are texts, so that it prints as it is.
+// Report is what Check found. Errors are texts, so that it can be printed as it is.
 type Report struct {
 	SnapDir   string           `json:"snapshotDir"`
 	LogDir    string           `json:"logDir"`
@@ -26,25 +26,25 @@ type Report struct {
 	Snapshots []SnapshotReport `json:"snapshots"` // newest first
 	Segments  []SegmentReport  `json:"logs"`      // oldest first
 
-	// What a start would do: Base is the snapshot it would load, Records the
-	// transactions after it, Last where the history would end.
+	// The result of a start: Base is the snapshot it would load, Records the number of
+	// transactions after it, Last the end of the history.
 	Base    string  `json:"base,omitempty"`
 	Records int     `json:"records"`
 	Last    zk.Zxid `json:"last"`
-	Fresh   bool    `json:"fresh"` // nothing is there: a new history would begin
+	Fresh   bool    `json:"fresh"` // the directory is empty: a new history would begin
 
-	// Refusal is why a start would refuse the directory, "" if it would not: what is
-	// damaged may not be needed.
+	// Refusal is why a start would refuse the directory, "" if it would not: a damaged file may
+	// not be needed.
 	Refusal string `json:"refusal,omitempty"`
 
-	// LogElsewhere says that the refusal is a LogElsewhere: a setting, no damage.
+	// LogElsewhere is set if the refusal is a LogElsewhere: a wrong setting, not damage.
 	LogElsewhere bool `json:"logElsewhere,omitempty"`
 
-	// TooLong says that some problem is a vfs.TooLong: a setting, no damage.
+	// TooLong is set if some problem is a vfs.TooLong: a wrong setting, not damage.
 	TooLong bool `json:"tooLong,omitempty"`
 
-	Problems []string `json:"problems"` // damage and refusals; none: the directory is sound
-	Notes    []string `json:"notes"`    // worth knowing, no problem
+	Problems []string `json:"problems"` // damage and refusals; if there are none, the directory is sound
+	Notes    []string `json:"notes"`    // worth knowing, but not a problem
 }
 
 // SnapshotReport is one snapshot.
@@ -53,7 +53,7 @@ type SnapshotReport struct {
 	Bytes   int64     `json:"bytes"` // of the file
 	Info    snap.Info `json:"info"`
 	Error   string    `json:"error,omitempty"`
-	TooLong bool      `json:"tooLong,omitempty"` // it is whole: see vfs.TooLong
+	TooLong bool      `json:"tooLong,omitempty"` // the file is whole: see vfs.TooLong
 }
 
 // SegmentReport is one log file.
@@ -63,13 +63,13 @@ type SegmentReport struct {
 	First   zk.Zxid `json:"first"` // 0: no record
 	Last    zk.Zxid `json:"last"`
 	Records int     `json:"records"`
-	Torn    string  `json:"torn,omitempty"` // an end that a crash left, not acknowledged
-	Lost    string  `json:"lost,omitempty"` // what was synced and is not there any more
+	Torn    string  `json:"torn,omitempty"` // a torn end that a crash left, never acknowledged
+	Lost    string  `json:"lost,omitempty"` // what was synced and no longer exists
 	Error   string  `json:"error,omitempty"`
-	TooLong bool    `json:"tooLong,omitempty"` // it is whole: see vfs.TooLong
+	TooLong bool    `json:"tooLong,omitempty"` // the file is whole: see vfs.TooLong
 }
 
-// Lost reports whether a start would go on without transactions that were acknowledged.
+// Lost reports whether a start would continue without transactions that were acknowledged.
 func (r *Report) Lost() bool {
 	return r.Refusal == "" && slices.ContainsFunc(r.Segments, func(s SegmentReport) bool { return s.Lost != "" })
 }
@@ -77,16 +77,15 @@ func (r *Report) Lost() bool {
 // Sound reports whether a server may use the directory as it is.
 func (r *Report) Sound() bool { return len(r.Problems) == 0 }
 
-// Check reads everything in the directories to its last byte and changes
-// nothing; it takes no lock, so beside a running server the end of the newest
-// log may look torn. newTarget may rebuild the state (see Recover), or be nil.
-// An error means that the directories could not be looked at; what is wrong
-// with what is in them stands in the Report.
+// Check reads everything in the directories to the last byte and changes nothing. It takes no
+// lock, so while a server is running the end of the newest log may look torn. newTarget may
+// rebuild the state (see Recover), or be nil. An error means that the directories could not be
+// read; what is wrong with their content is in the Report.
 func Check(fsys vfs.FS, options Options, newTarget func() Target) (*Report, error) {
 	s := newStore(fsys, options)
 	r := &Report{
 		SnapDir: s.snapDir, LogDir: s.logDir, Last: -1,
-		// Empty lists, not null, for programs that read the report as JSON.
+		// Empty lists instead of null, for programs that read the report as JSON.
 		Snapshots: []SnapshotReport{}, Segments: []SegmentReport{}, Problems: []string{}, Notes: []string{},
 	}
 	if err := s.checkLogDir(); err != nil {
@@ -119,7 +118,7 @@ func Check(fsys vfs.FS, options Options, newTarget func() Target) (*Report, erro
 	return r, nil
 }
 
-// problem notes one once.
+// problem adds a problem, unless it is there already.
 func (r *Report) problem(err error) {
 	r.TooLong = r.TooLong || vfs.IsTooLong(err)
 	if text := err.Error(); !slices.Contains(r.Problems, text) {
@@ -127,7 +126,8 @@ func (r *Report) problem(err error) {
 	}
 }
 
-// refuse notes why a start would end: the first reason is the one it would give.
+// refuse adds a reason for which a start would fail: the first one is the one that the start
+// would report.
 func (r *Report) refuse(err error) {
 	r.problem(err)
 	if r.Refusal == "" {
@@ -190,8 +190,8 @@ func (s *Store) checkSegments(r *Report) error {
 	return nil
 }
 
-// checkSegment reads one file of the log and decodes each transaction in it. found is false if the
-// file is not there any more.
+// checkSegment reads one file of the log and decodes each transaction in it. found is false if
+// the file no longer exists.
 func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) (report SegmentReport, found bool) {
 	report.Name = segment.Name
 	info, err := s.fs.Stat(filepath.Join(s.logDir, segment.Name))
@@ -221,7 +221,7 @@ func (s *Store) checkSegment(segment txnlog.Segment, noted txnlog.Noted) (report
 		report.Error, report.TooLong = err.Error(), vfs.IsTooLong(err)
 	}
 	torn, lost := reader.Torn(), (*txnlog.Lost)(nil)
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) && !s.othersEpochs() {
 		lost = noted.Lost(reader)
 	}
 	switch {
@@ -247,7 +247,7 @@ func (s *Store) lostText(lost *txnlog.Lost) string {
 	return text
 }
 
-// checkRecovery does what a start would do, up to the point where it writes.
+// checkRecovery does what a start would do, up to the point where it would write.
 func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	recovered, err := s.recover(newTarget)
 	if err != nil {
@@ -280,7 +280,7 @@ func (s *Store) checkRecovery(r *Report, newTarget func() Target) {
 	}
 }
 
-// checkNotes tells what is noted beside the log.
+// checkNotes reports what the note files say.
 func (s *Store) checkNotes(r *Report) {
 	for _, n := range [...]struct{ name, text string }{
 		{gapName, "%s says that the log lacks a record before %s: no other server is sent it from before"},
@@ -288,7 +288,7 @@ func (s *Store) checkNotes(r *Report) {
 		{aloneName, "%s says that up to %s the history is of a server that was alone: no leader may give it up"},
 	} {
 		switch zxid, err := s.noted(n.name); {
-		case err != nil && n.name == aloneName: // a start does not ask
+		case err != nil && n.name == aloneName: // a start does not read this one
 			r.problem(err)
 		case err != nil:
 			r.refuse(err)
@@ -309,8 +309,8 @@ func (s *Store) checkSmallFiles(r *Report) {
 	}
 }
 
-// refuseMember notes damage that ends the start of a server of an ensemble: one alone
-// does not look at it.
+// refuseMember adds damage that would make a server of an ensemble fail to start. A standalone
+// server does not read these files.
 func (s *Store) refuseMember(r *Report, err error) {
 	if s.options.Alone {
 		r.problem(err)
@@ -319,8 +319,8 @@ func (s *Store) refuseMember(r *Report, err error) {
 	r.refuse(err)
 }
 
-// checkEpochs asks what a server of an ensemble would. One alone has no such files, or those
-// of an ensemble that it was in, and may be in again.
+// checkEpochs checks what a server of an ensemble would check. A standalone server has no epoch
+// files, or those of an ensemble that it was in and may join again.
 func (s *Store) checkEpochs(r *Report) {
 	epochs, damaged := [2]int64{-1, -1}, false
 	for i, name := range []string{acceptedName, currentName} {

@@ -22,8 +22,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// model is a state that knows every transaction it holds: the znodes of its
-// snapshots are named after them.
+// model is a state that knows every transaction that it has: the znodes of its snapshots are
+// named after them.
 type model struct {
 	snap.Discard
 	zxids map[zk.Zxid]bool
@@ -50,7 +50,7 @@ func (m *model) Replay(zxid zk.Zxid, payload []byte) error {
 	return err
 }
 
-// holds reports whether the model is the history up to last, whole.
+// holds reports whether the model is the whole history up to last.
 func (m *model) holds(history []zk.Zxid, last zk.Zxid) error {
 	count := 0
 	for _, zxid := range history {
@@ -115,8 +115,8 @@ func open(t testing.TB, disk vfs.FS) *Store {
 	return s
 }
 
-// directory makes one with snapshots at 0, 10 and 20 and a log from 1 to 25 in
-// segments from 1, 11 and 21.
+// directory makes a directory with snapshots at 0, 10 and 20 and a log from 1 to 25 in segments
+// from 1, 11 and 21.
 func directory(t testing.TB) *vfs.Mem {
 	t.Helper()
 	disk := vfs.NewMem()
@@ -190,8 +190,8 @@ func TestDamagedSnapshotIsIgnoredWithAFreshTarget(t *testing.T) {
 	must(t, r.Target.(*model).holds(zxids(1, 25), 25))
 }
 
-// A snapshot that the disk cannot read now is there again at the next start: what an
-// older one gives in between may be another history.
+// A snapshot that the disk cannot read now may be readable at the next start: what an older one
+// yields in the meantime may be another history.
 func TestSnapshotThatCannotBeReadIsNotIgnored(t *testing.T) {
 	broken := errors.New("input/output error")
 	for _, kind := range []vfs.Kind{vfs.KindOpen, vfs.KindRead} {
@@ -207,8 +207,8 @@ func TestSnapshotThatCannotBeReadIsNotIgnored(t *testing.T) {
 	}
 }
 
-// The newest snapshot explained a gap in the log, as after a sync by SNAP.
-// Without it the gap must not be replayed over.
+// The newest snapshot explained a gap in the log, as after a synchronization by SNAP. Without
+// it the replay must not continue after the gap.
 func TestFallingBackOverAGapIsRefused(t *testing.T) {
 	disk := directory(t)
 	must(t, disk.Remove("logs/version-2/log.b"))
@@ -223,9 +223,9 @@ func TestFallingBackOverAGapIsRefused(t *testing.T) {
 	}
 }
 
-// A server of ZooKeeper's that was sent a leader's state keeps its log of before: that
-// ends in one epoch, the state is of another, and what comes after of a third. A learner is
-// not given both logs for one history, and neither is a start without the snapshot.
+// A ZooKeeper server that was sent a leader's state keeps its earlier log: that ends in one
+// epoch, the state belongs to another, and the following transactions to a third. A learner
+// must not be given both logs as one history, and neither must a start without the snapshot.
 func TestGapBetweenEpochsIsNoHistory(t *testing.T) {
 	first, second, third := zk.MakeZxid(1, 1), zk.MakeZxid(2, 7), zk.MakeZxid(3, 1)
 	disk := vfs.NewMem()
@@ -246,7 +246,7 @@ func TestGapBetweenEpochsIsNoHistory(t *testing.T) {
 	must(t, s.Close())
 	f, err := disk.OpenReadWrite("logs/version-2/" + txnlog.SegmentName(third))
 	must(t, err)
-	_, err = f.WriteAt(make([]byte, 8), 8) // ZooKeeper's head does not say what comes before
+	_, err = f.WriteAt(make([]byte, 8), 8) // ZooKeeper's head does not record what comes before
 	must(t, errors.Join(err, f.Close()))
 
 	s = open(t, disk)
@@ -340,8 +340,8 @@ func TestServerThatLostItsDiskMayNotVote(t *testing.T) {
 	}
 }
 
-// The file "initialize" beside a history: scripts make it on every machine. It must not be
-// there any more when the disk is lost.
+// The file "initialize" next to a history: scripts create it on every machine. It must be gone
+// when the disk is lost.
 func TestLeaveToBeginIsForOneStart(t *testing.T) {
 	disk := directory(t)
 	f, err := disk.Create("logs/initialize")
@@ -378,7 +378,7 @@ func TestDirectoriesAreCheckedAndLocked(t *testing.T) {
 	}
 	must(t, s.Close())
 	must(t, open(t, disk).Close())
-	logs, err := disk.Lock(s.LogDir()) // as by its other name
+	logs, err := disk.Lock(s.LogDir()) // under its other name
 	must(t, err)
 	if _, err := Open(disk, Options{DataDir: "data", LogDir: "logs"}); !errors.Is(err, vfs.ErrLocked) || !strings.Contains(err.Error(), "leave out dataLogDir") {
 		t.Errorf("one directory with two names: %v", err)
@@ -442,7 +442,7 @@ func TestCheckTellsWhatAStartWouldDoAndChangesNothing(t *testing.T) {
 	}
 }
 
-// A start ignores what it does not need, so check says that it would.
+// A start ignores what it does not need, and check must report that it would.
 func TestCheckSaysWhatAStartWouldDoWithDamage(t *testing.T) {
 	for file, base := range map[string]string{
 		"data/version-2/snapshot.14": "snapshot.a", "logs/version-2/log.1": "snapshot.14", "logs/version-2/log.15": "",
@@ -462,8 +462,8 @@ func TestCheckSaysWhatAStartWouldDoWithDamage(t *testing.T) {
 	}
 }
 
-// A znode that is longer than may be read is no damage, and no reason to load an
-// older snapshot either.
+// A znode that is longer than may be read is not damaged, and no reason to load an older
+// snapshot either.
 func TestSnapshotOfLongerZnodesIsNotDamaged(t *testing.T) {
 	disk := directory(t)
 	s := open(t, disk)
@@ -487,8 +487,8 @@ func TestSnapshotOfLongerZnodesIsNotDamaged(t *testing.T) {
 	}
 }
 
-// Somebody has shortened or removed what was synced, or the disk has not kept it: it is said, and a
-// log that is gone as a whole is no empty one.
+// Somebody has shortened or removed what was synced, or the disk has not kept it. That is
+// reported, and a log that is gone completely does not count as an empty one.
 func TestLogThatLacksWhatWasSyncedIsNotedOrRefused(t *testing.T) {
 	const last = "logs/version-2/log.15"
 	records := func(disk *vfs.Mem) (ends []int64) {
@@ -538,8 +538,74 @@ func TestLogThatLacksWhatWasSyncedIsNotedOrRefused(t *testing.T) {
 	}
 }
 
-// A history that begins in a directory from which all was removed but the mark is not refused for it,
-// whether or not it is ever synced. Nor does it lack what the log before lacked.
+// ZooKeeper's own server has truncated the log since, as its leader told it to, and left the mark: what
+// that tells is lost was never committed. From the start on the mark is that of the log again.
+func TestLogThatZooKeepersServerHasTruncatedLacksNothing(t *testing.T) {
+	const logs, epochs = "logs/version-2/", "data/version-2/"
+	shorten := func(disk *vfs.Mem) {
+		segments, err := txnlog.Segments(disk, logs)
+		must(t, err)
+		f, err := disk.OpenReadWrite(logs + segments[len(segments)-1].Name)
+		must(t, err)
+		size, err := f.Size()
+		must(t, err)
+		must(t, f.Truncate(size-50)) // within a record
+		must(t, f.Close())
+	}
+	for name, c := range map[string]struct {
+		without []string
+		tells   bool // whether there is something to be lost after that
+	}{
+		"the end of a file": {nil, true},
+		"a file":            {[]string{"log.15"}, true},
+		"to before":         {[]string{"log.15", "log.b"}, false},
+		"all":               {[]string{"log.15", "log.b", "log.1"}, false},
+	} {
+		for _, others := range []string{acceptedName, currentName} {
+			t.Run(name+", "+others, func(t *testing.T) {
+				disk := directory(t)
+				for _, epoch := range []string{acceptedName, currentName} {
+					text := "1"
+					if epoch != others {
+						text += "\n" + epochCheck(1)
+					}
+					must(t, vfs.ReplaceFile(disk, epochs+epoch, epochs+"t", []byte(text)))
+				}
+				for _, segment := range c.without {
+					must(t, disk.Remove(logs+segment))
+				}
+				if c.without == nil {
+					shorten(disk)
+				}
+				report, err := Check(disk, Options{DataDir: "data", LogDir: "logs"}, newModel)
+				if must(t, err); report.Lost() || !report.Sound() {
+					t.Errorf("check: %+v", report)
+				}
+				for range 2 {
+					s := open(t, disk)
+					r, err := s.Recover(newModel)
+					if err != nil || r.Lost != nil || r.Rejoining {
+						t.Fatalf("start: %+v, %v", r, err)
+					}
+					must(t, s.Close())
+				}
+				if !c.tells {
+					return
+				}
+				shorten(disk)
+				s := open(t, disk)
+				defer s.Close()
+				if r, err := s.Recover(newModel); err != nil || r.Lost == nil {
+					t.Errorf("what is lost after the start is not told of: %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A history that begins in a directory from which everything was removed except the mark is not
+// refused because of the mark, whether or not it is ever synced. Nor does it lack what the
+// earlier log lacked.
 func TestMarkOfARemovedLogIsGivenUpByABeginning(t *testing.T) {
 	disk := directory(t)
 	s := open(t, disk)
@@ -570,10 +636,10 @@ func TestMarkOfARemovedLogIsGivenUpByABeginning(t *testing.T) {
 	}
 }
 
-// A server purges while its directory is looked at: what is gone is no damage.
+// A server purges while its directory is checked: files that are gone are no damage.
 func TestCheckBesideAPurgeFindsNoDamage(t *testing.T) {
 	for _, purged := range []string{"data/version-2/snapshot.0", "logs/version-2/log.1"} {
-		for after := range 2 { // at the first look at it, and when it is opened
+		for after := range 2 { // when it is first looked at, and when it is opened
 			disk := directory(t)
 			looks := 0
 			fsys := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {

@@ -15,8 +15,8 @@ import (
 
 // Epochs are the two promises of a server in an ensemble.
 type Epochs struct {
-	Accepted uint32 // promised to a leader: no older leader is followed any more
-	Current  uint32 // of the leader whose history was last taken over whole
+	Accepted uint32 // promised to a leader: no older leader will be followed
+	Current  uint32 // of the leader whose history was last taken over completely
 }
 
 const (
@@ -25,14 +25,13 @@ const (
 	tempSuffix   = ".tmp"
 )
 
-// LoadEpochs reads the epoch files of a server whose history ends at last, and
-// writes those that are missing. A standalone server has none.
+// LoadEpochs reads the epoch files of a server whose history ends at last, and writes those
+// that are missing. A standalone server has none.
 //
-// A history that is ahead of currentEpoch is what a crash leaves between taking
-// over a leader's history and noting it. When its epoch was promised, or the
-// temporary file of the note is there (ZOOKEEPER-4269), the note is made up for:
-// the history is the leader's, without a gap. Otherwise a file is missing or
-// from elsewhere, and the server must not vote.
+// A crash between taking over a leader's history and noting its epoch leaves a history that is
+// ahead of currentEpoch. If that epoch was promised, or the temporary file of the note exists
+// (ZOOKEEPER-4269), the note is written now: the history is the leader's, without a gap.
+// Otherwise a file is missing or comes from elsewhere, and the server must not vote.
 func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 	found, err := s.findEpochs(last)
 	if err != nil {
@@ -48,7 +47,7 @@ func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 			return Epochs{}, err
 		}
 	}
-	// The promise before what rests on it.
+	// The promise is written before what depends on it.
 	if !found.hasAccepted {
 		if err := s.writeEpoch(acceptedName, found.Accepted); err != nil {
 			return Epochs{}, err
@@ -63,18 +62,19 @@ func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 	return s.epochs, nil
 }
 
-// foundEpochs are the epochs of a directory, and which of them its files say.
+// foundEpochs are the epochs of a directory, and which of them its files contain.
 type foundEpochs struct {
 	Epochs
 	hasAccepted, hasCurrent bool
 }
 
-// MadeEpochsText tells of a history without epoch files, or without the one that has the promise, for
-// which LoadEpochs has made some, "" if none lacked. What was promised after the epoch of the history
-// is forgotten.
+// MadeEpochsText describes the epoch files that LoadEpochs has created, because a history had
+// none or lacked the one with the promise; "" if none was missing. Anything promised after the
+// epoch of the history is forgotten.
 func (s *Store) MadeEpochsText() string { return s.madeEpochs }
 
-// madeAccepted tells of the one that is never missing by itself: the promise comes first.
+// madeAccepted is the text for the file that is never missing by a crash alone: the promise is
+// written first.
 func madeAccepted(dir string, epoch uint32) string {
 	return fmt.Sprintf("%s has %s and no %s: that was lost, and begins with the epoch of the history, %d; what this server had promised "+
 		"since is forgotten, and it may promise it again to another: put back both from one backup, or exchange the server",
@@ -88,7 +88,7 @@ func madeEpochs(dir string, epoch uint32) string {
 		dir, acceptedName, currentName, epoch)
 }
 
-// findEpochs decides what the epochs are, and changes nothing.
+// findEpochs determines the epochs, and changes nothing.
 func (s *Store) findEpochs(last zk.Zxid) (found foundEpochs, err error) {
 	reached := max(last, 0).Epoch()
 	if found.Accepted, found.hasAccepted, err = s.readEpoch(acceptedName); err != nil {
@@ -116,7 +116,7 @@ func (s *Store) findEpochs(last zk.Zxid) (found foundEpochs, err error) {
 	return found, nil
 }
 
-// currentOf decides what the current epoch is when the history has reached a later one.
+// currentOf determines the current epoch when the history has reached a later one.
 func (s *Store) currentOf(reached, current, accepted uint32, hasAccepted bool) (uint32, error) {
 	if hasAccepted && accepted >= reached {
 		return reached, nil
@@ -129,7 +129,7 @@ func (s *Store) currentOf(reached, current, accepted uint32, hasAccepted bool) (
 	if err != nil {
 		return 0, err
 	}
-	if marked { // what comes from a leader is of an epoch that was promised
+	if marked { // a history from a leader belongs to an epoch that was promised
 		return 0, fmt.Errorf("%s: the history has reached epoch %d, which %s, %d, has not promised, so it was put here: "+
 			"put back the epoch files with it, or remove them; %s", s.snapDir, reached, acceptedName, accepted, s.RejoiningText())
 	}
@@ -137,18 +137,41 @@ func (s *Store) currentOf(reached, current, accepted uint32, hasAccepted bool) (
 		"files of different servers or times are mixed; "+vfs.Replace, s.snapDir, reached, currentName, current)
 }
 
-// Epochs are those last loaded or set.
+// Epochs returns the epochs last loaded or set.
 func (s *Store) Epochs() Epochs { return s.epochs }
 
-// othersEpoch reports whether ZooKeeper's own server has taken over a history here last: it notes the
-// number alone. What cannot be read is left to LoadEpochs.
-func (s *Store) othersEpoch() bool {
-	epoch, sum, err := readPairFile(s.fs, filepath.Join(s.snapDir, currentName))
+// othersEpochs reports whether ZooKeeper's own server has followed a leader in this directory since
+// this server did: it writes the numbers alone. It may have truncated the log, or left it beside
+// the leader's state, and it does not know the mark of what was synced.
+func (s *Store) othersEpochs() bool { return s.isOthers(acceptedName) || s.isOthers(currentName) }
+
+// isOthers reports whether a number stands alone in its file. A file that cannot be read is left to
+// LoadEpochs.
+func (s *Store) isOthers(name string) bool {
+	epoch, sum, err := readPairFile(s.fs, filepath.Join(s.snapDir, name))
 	return err == nil && epoch != "" && sum == ""
 }
 
-// SetAccepted notes a promise, durably, before it is given. An error is fatal
-// to the server's voting: nobody knows which epoch the disk has.
+// adoptEpochs adds the checksums once the mark is that of the log again: from then on the mark says
+// what is lost. A full disk is no reason to refuse a start: the next start adds them.
+func (s *Store) adoptEpochs() error {
+	for _, name := range []string{currentName, acceptedName} {
+		if !s.isOthers(name) {
+			continue
+		}
+		epoch, found, err := s.readEpoch(name)
+		if err == nil && found {
+			err = s.writeEpoch(name, epoch)
+		}
+		if err != nil && !vfs.IsCorruption(err) && !errors.Is(err, vfs.ErrNoSpace) {
+			return err
+		}
+	}
+	return nil
+}
+
+// SetAccepted stores a promise durably before it is given. After an error the server must not
+// vote: nobody knows which epoch is on the disk.
 func (s *Store) SetAccepted(epoch uint32) error {
 	if epoch < s.epochs.Accepted {
 		return fmt.Errorf("set %s to %d: it is %d already", acceptedName, epoch, s.epochs.Accepted)
@@ -160,9 +183,8 @@ func (s *Store) SetAccepted(epoch uint32) error {
 	return nil
 }
 
-// SetCurrent notes that a leader's history was taken over; that history is
-// durable already, and is this server's own from now on. An error is as fatal as
-// that of SetAccepted.
+// SetCurrent notes that a leader's history was taken over. That history is durable already, and
+// is this server's own from now on. An error is as serious as one of SetAccepted.
 func (s *Store) SetCurrent(epoch uint32) error {
 	if epoch < s.epochs.Current || epoch > s.epochs.Accepted {
 		return fmt.Errorf("set %s to %d: it is %d, and %d is promised",
@@ -178,10 +200,10 @@ func (s *Store) SetCurrent(epoch uint32) error {
 	return nil
 }
 
-// RaiseEpochs notes, durably, that a server alone begins an epoch, in those of the
-// epoch files that are there: it makes none.
+// RaiseEpochs notes, durably, that a standalone server begins an epoch, in those epoch files
+// that exist: it creates none.
 func (s *Store) RaiseEpochs(epoch uint32) error {
-	for _, name := range []string{acceptedName, currentName} { // the promise before what rests on it
+	for _, name := range []string{acceptedName, currentName} { // the promise before what depends on it
 		was, found, err := s.readEpoch(name)
 		if err == nil && found && was < epoch {
 			err = s.writeEpoch(name, epoch)
@@ -203,7 +225,7 @@ func (s *Store) readEpoch(name string) (epoch uint32, found bool, err error) {
 	if err == nil && (number < 0 || number > 1<<32-1) {
 		err = &vfs.Corruption{File: full, Expected: "an epoch", Found: strconv.FormatInt(number, 10), Remedy: restore}
 	}
-	rest = strings.TrimSpace(rest)
+	rest, _, _ = strings.Cut(strings.TrimSpace(rest), "\n") // further lines are of later versions
 	if want := epochCheck(uint32(number)); err == nil && rest != "" && rest != want {
 		err = &vfs.Corruption{File: full, Expected: fmt.Sprintf("%q below %d", want, number), Found: fmt.Sprintf("%.40q", rest),
 			Remedy: restore + "; if you wrote the first line yourself, remove the second"}
@@ -211,10 +233,10 @@ func (s *Store) readEpoch(name string) (epoch uint32, found bool, err error) {
 	return uint32(number), err == nil, err
 }
 
-// epochCheck is the second line of an epoch file. A changed bit can make one epoch
-// another, with which a server whose log is old would lead. ZooKeeper reads the first
-// line alone, and replaces the whole file when it writes: a file without a second line
-// is its, and taken as it is.
+// epochCheck is the second line of an epoch file. A changed bit can turn one epoch into
+// another, with which a server with an old log could lead. ZooKeeper reads only the first line,
+// and replaces the whole file when it writes. So a file without a second line was written by
+// ZooKeeper, and is accepted as it is.
 func epochCheck(epoch uint32) string {
 	return fmt.Sprintf("crc32 %08x", crc32.ChecksumIEEE([]byte(strconv.FormatUint(uint64(epoch), 10))))
 }

@@ -9,11 +9,11 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Where both epoch files are written at a time, the promise comes first: a crash between the two
+// If both epoch files are written at once, the promise is written first: a crash between them
 // leaves a directory that is not refused, with epochs that have not fallen.
 func TestCrashBetweenTheEpochFilesIsNoLostPromise(t *testing.T) {
 	const before, after = uint32(3), uint32(7)
-	noted := func(s *Store) error { // of a history that has none
+	noted := func(s *Store) error { // of a history without epoch files
 		_, err := s.LoadEpochs(zk.MakeZxid(before, 1))
 		return err
 	}
@@ -113,8 +113,18 @@ func TestEpochsNeverFall(t *testing.T) {
 	}
 }
 
-// A server whose log is old would lead with an epoch that no leader had, and what was
-// acknowledged would be lost: one bit in "1" makes it "9".
+// A later version may say more in these files.
+func TestEpochFileOfALaterVersionIsRead(t *testing.T) {
+	disk := vfs.NewMem()
+	s := open(t, disk)
+	must(t, vfs.ReplaceFile(disk, "data/version-2/"+acceptedName, "data/version-2/t", []byte("7\n"+epochCheck(7)+"\nmore of it\n")))
+	if epoch, found, err := s.readEpoch(acceptedName); err != nil || !found || epoch != 7 {
+		t.Errorf("%d, %v, %v", epoch, found, err)
+	}
+}
+
+// A server whose log is old would lead with an epoch that no leader had, and acknowledged
+// transactions would be lost: one bit turns "1" into "9".
 func TestChangedBitInAnEpochFileIsFound(t *testing.T) {
 	const dir = "data/version-2/"
 	disk := vfs.NewMem()
@@ -139,7 +149,7 @@ func TestChangedBitInAnEpochFileIsFound(t *testing.T) {
 	}
 }
 
-// Without its epoch files a server has forgotten what it had promised, and says so.
+// Without its epoch files a server has forgotten what it had promised, and reports that.
 func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
 	disk := directory(t)
 	for _, name := range []string{acceptedName, currentName} {
@@ -167,7 +177,8 @@ func TestHistoryWithoutEpochFilesIsNoted(t *testing.T) {
 	}
 }
 
-// The promise is on the disk before the epoch that rests on it: where it lacks, it was lost.
+// The promise is on the disk before the epoch that depends on it: if it is missing, it was
+// lost.
 func TestLostPromiseIsNoted(t *testing.T) {
 	disk := directory(t)
 	s := open(t, disk)
@@ -175,7 +186,7 @@ func TestLostPromiseIsNoted(t *testing.T) {
 	must(t, err)
 	_, err = s.LoadEpochs(r.Last)
 	must(t, err)
-	must(t, s.SetAccepted(3)) // and not SetCurrent: it was promised, and has not come
+	must(t, s.SetAccepted(3)) // and not SetCurrent: the epoch was promised, and has not come
 	must(t, s.Close())
 	must(t, vfs.ReplaceFile(disk, "data/myid", "data/t", []byte("1")))
 	for _, c := range []struct {
@@ -202,8 +213,8 @@ func TestLostPromiseIsNoted(t *testing.T) {
 	}
 }
 
-// A server that was alone has the only copy of its history: no leader's takes its place before an
-// ensemble has had it (datadir-S8).
+// A server that was alone has the only copy of its history: no leader's history replaces it
+// before an ensemble has had it (datadir-S8).
 func TestHistoryOfAServerThatWasAloneIsNotGivenUp(t *testing.T) {
 	last := zk.MakeZxid(0, 5)
 	disk := vfs.NewMem()

@@ -14,72 +14,73 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Target takes a recovered state: first what a snapshot holds, then the
-// transactions after it. A Target whose snapshot turns out to be damaged is
-// dropped, with all it has taken.
+// Target receives a recovered state: first the content of a snapshot, then the transactions
+// after it. A Target whose snapshot turns out to be damaged is dropped with everything it has
+// received.
 type Target interface {
 	snap.Sink
-	// Replay takes one transaction (internal/txn). The payload is valid only
-	// during the call. The transaction may be in the snapshot already. An error
-	// ends the recovery: the directory is refused.
+	// Replay receives one transaction (internal/txn). The payload is valid only during the
+	// call. The transaction may already be in the snapshot. An error ends the recovery: the
+	// directory is refused.
 	Replay(zxid zk.Zxid, payload []byte) error
 }
 
-// LoadedTarget is a Target that wants to know when its snapshot is whole, before
-// the transactions after it come.
+// LoadedTarget is a Target that is told when its snapshot is complete, before the transactions
+// after it come.
 type LoadedTarget interface {
 	Target
 	Loaded(snap.File, snap.Info)
 }
 
-// AheadTarget is a Target that is told which transactions come next, each before its Replay.
+// AheadTarget is a Target that is told which transactions come next, before each is replayed.
 type AheadTarget interface {
 	Target
-	// Ahead returns how many of the next transactions it has taken note of, one at least: when
-	// they have been replayed it is told of those after them. They are valid only during the call.
+	// Ahead returns how many of the next transactions it has prepared for, at least one: when
+	// they have been replayed it is called with those after them. They are valid only during
+	// the call.
 	Ahead(next []txnlog.Record) int
 }
 
-// CheckedTarget is a Target that may refuse what was recovered as a whole.
+// CheckedTarget is a Target that may refuse the recovered state as a whole.
 type CheckedTarget interface {
 	Target
 	Check() error
 }
 
-// Recovered is where a server stands after recovery.
+// Recovered is the result of a recovery.
 type Recovered struct {
 	Target   Target       // holds the state; nil only in an error
-	Last     zk.Zxid      // the history ends here; -1: nothing is known, and the server must not vote before SetCurrent
-	Snapshot snap.File    // what was loaded; an empty name: nothing was
+	Last     zk.Zxid      // the end of the history; -1: nothing is known, and the server must not vote before SetCurrent
+	Snapshot snap.File    // the snapshot that was loaded; its name is empty if there was none
 	Info     snap.Info    // of Snapshot
 	Records  int          // transactions replayed after it
-	Bytes    int64        // of these, without the log's frame
+	Bytes    int64        // of these transactions, without the log's framing
 	Torn     *txnlog.Torn // an end that was truncated, or nil: never acknowledged, unless Lost says so
-	Lost     *txnlog.Lost // what was synced and is not there any more, or nil; in an ensemble Rejoining follows
+	Lost     *txnlog.Lost // what was synced and no longer exists, or nil; in an ensemble Rejoining follows
 	Rejected []error      // newer snapshots that could not be loaded, newest first
 
-	// Fresh: the directory was empty and a new history begins at 0. The server
-	// writes its first snapshot, of zxid 0, before the first record.
+	// Fresh is set if the directory was empty and a new history begins at 0. The server writes
+	// its first snapshot, of zxid 0, before the first record.
 	Fresh bool
-	// NeedsSnapshot: the history rests on the log alone (TrustEmpty).
+	// NeedsSnapshot is set if the history is in the log alone (TrustEmpty).
 	NeedsSnapshot bool
-	// Rejoining: what is here may be a part of the history alone, whatever Last
-	// is, and the server must not vote before SetCurrent. See RejoiningText.
+	// Rejoining is set if what is here may be only a part of the history, whatever Last is. The
+	// server must not vote before SetCurrent. See RejoiningText.
 	Rejoining bool
-	marked    bool // as that, though it may have been told to begin
+	marked    bool // the rejoining mark exists, although the server may have been told to begin a history
 	behind    bool // the log ends before the snapshot
 
-	// Replacing: the snapshot takes the place of all else here (datadir-S7), which the
-	// next start finishes, or this one has finished.
+	// Replacing is set if the snapshot replaces everything else here (datadir-S7): the next
+	// start finishes that, or this one has finished it.
 	Replacing   bool
-	replacement string // which would, "" for none: it may be missing
+	replacement string // the snapshot that the replacing mark names, "" for none: it may be missing
 }
 
-// ErrNoHistory marks a refusal because files are there but none can be loaded.
+// ErrNoHistory marks a refusal because there are files but none can be loaded.
 var ErrNoHistory = errors.New("no usable snapshot")
 
-// Recover gives the state that the directory holds (datadir-S1 to datadir-S3, datadir-S6). newTarget makes
-// an empty Target for each attempt. Call it once, before OpenLog.
+// Recover returns the state that the directory holds (datadir-S1 to datadir-S3, datadir-S6).
+// newTarget makes an empty Target for each attempt. Call it once, before OpenLog.
 func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
 	r, err := s.recover(newTarget)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *Store) Recover(newTarget func() Target) (*Recovered, error) {
 	return r, nil
 }
 
-// recover reads and changes nothing.
+// recover reads the directory and changes nothing.
 func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 	r := &Recovered{Last: -1}
 	var err error
@@ -103,7 +104,7 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 		return nil, err
 	}
 	if r.Rejoining && s.options.Alone {
-		return nil, errors.New(s.RejoiningText()) // clients would take a part for all
+		return nil, errors.New(s.RejoiningText()) // clients would mistake a part for the whole
 	}
 	if r.replacement, err = s.replacing(); err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 		}
 	}
 	r.Replacing = r.Snapshot.Name != "" && r.replacement == replacement(r.Snapshot.Name, r.Info.Bytes, r.Info.Sum)
-	if !r.Replacing { // else the log is of a history that was given up
+	if !r.Replacing { // otherwise the log belongs to a history that was given up
 		if err := s.replay(r); err != nil {
 			return nil, errors.Join(append([]error{err}, r.Rejected...)...)
 		}
@@ -133,9 +134,9 @@ func (s *Store) recover(newTarget func() Target) (*Recovered, error) {
 	return r, nil
 }
 
-// loadSnapshot loads the newest snapshot that is whole, if there is one. Only damage
-// is ignored, for it stays: a file that cannot be read now, but at a later start,
-// would take the place of the history that went on meanwhile.
+// loadSnapshot loads the newest snapshot that is whole, if there is one. It skips a snapshot
+// only because of damage, which is permanent. A file that cannot be read now, but can be at a
+// later start, would then take the place of the history that has continued meanwhile.
 func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 	files, err := snap.Files(s.fs, s.snapDir)
 	if err != nil {
@@ -148,7 +149,7 @@ func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 			err = s.damageOf(file, err)
 		}
 		if err != nil && !vfs.IsCorruption(err) {
-			return err // too long as well: an older one would give less, and the log has the same in it
+			return err // also if too long: an older snapshot would give less, and the log contains the same long data
 		}
 		if err != nil {
 			r.Rejected = append(r.Rejected, err)
@@ -164,9 +165,9 @@ func (s *Store) loadSnapshot(r *Recovered, newTarget func() Target) error {
 	return nil
 }
 
-// damageOf returns the damage of a snapshot that could not be loaded, or else why that was. A
-// Target is given what it holds before its checksum was looked at, and may refuse a znode first,
-// such as one whose parent has another name by a bit.
+// damageOf returns the damage of a snapshot that could not be loaded; if there is none, why it
+// could not be loaded. A Target receives the content before the checksum has been verified, and
+// may refuse a znode first, such as one whose parent has another name because of a changed bit.
 func (s *Store) damageOf(file snap.File, err error) error {
 	if vfs.IsCorruption(err) {
 		return err
@@ -177,8 +178,8 @@ func (s *Store) damageOf(file snap.File, err error) error {
 	return err
 }
 
-// withoutSnapshot decides what a directory without a loadable snapshot is. It
-// reports whether the log is to be replayed from the beginning.
+// withoutSnapshot decides what to do with a directory that has no loadable snapshot. It reports
+// whether the log must be replayed from the beginning.
 func (s *Store) withoutSnapshot(r *Recovered) (history bool, err error) {
 	snapshots, err := s.namesLike(s.snapDir, "snapshot.")
 	if err != nil {
@@ -203,8 +204,8 @@ func (s *Store) withoutSnapshot(r *Recovered) (history bool, err error) {
 	return false, s.beginHistory(r)
 }
 
-// beginHistory decides whether an empty directory may begin a new history, or
-// belongs to a server that has lost its disk and must first ask others, if there are any.
+// beginHistory decides whether an empty directory may begin a new history, or belongs to a
+// server that has lost its disk and must first ask the other servers, if there are any.
 func (s *Store) beginHistory(r *Recovered) error {
 	beginning, err := s.mayBegin()
 	if err != nil {
@@ -216,8 +217,8 @@ func (s *Store) beginHistory(r *Recovered) error {
 	return nil
 }
 
-// namesLike lists the names with a prefix, leftovers of ZooKeeper's own
-// temporary files excepted, at most a handful.
+// namesLike lists the names with a prefix, at most a handful. It ignores leftovers of
+// ZooKeeper's own temporary files.
 func (s *Store) namesLike(dir, prefix string) ([]string, error) {
 	names, err := s.fs.List(dir)
 	if err != nil {
@@ -235,8 +236,8 @@ func (s *Store) namesLike(dir, prefix string) ([]string, error) {
 	return found, nil
 }
 
-// replay gives the log after the snapshot to the target. The log is read and verified beside that,
-// if the options say how.
+// replay passes the log after the snapshot to the target. If the options provide a goroutine,
+// the log is read and verified there.
 func (s *Store) replay(r *Recovered) error {
 	noted, err := txnlog.ReadNoted(s.fs, s.logDir)
 	if err != nil {
@@ -256,8 +257,8 @@ func (s *Store) replay(r *Recovered) error {
 		return err
 	}
 	r.Torn, r.Lost, r.behind = reader.Torn(), noted.Lost(reader), reader.Behind()
-	if r.Lost != nil && r.Lost.Snapshot > 0 && (s.options.Log.NoSync || s.othersEpoch()) {
-		r.Lost = nil // only snapshots are synced, or it is a leader's state, beside which ZooKeeper's own server leaves the log
+	if r.Lost != nil && (r.Lost.Snapshot > 0 && s.options.Log.NoSync || s.othersEpochs()) {
+		r.Lost = nil // only snapshots are synced; or the mark is older than what ZooKeeper's own server did, see othersEpochs
 	}
 	if r.Lost != nil && r.Lost.Missing {
 		return fmt.Errorf("%w: transactions that were acknowledged are lost; put the file back, or do what docs/operations.md, "+
@@ -339,7 +340,7 @@ func handRecord(l *handover.Line[records], record txnlog.Record) error {
 	return l.HandOver()
 }
 
-// replay gives one record to the target.
+// replay passes one record to the target.
 func (r *Recovered) replay(record *txnlog.Record) error {
 	if err := r.Target.Replay(record.Zxid, record.Payload); err != nil {
 		return fmt.Errorf("replay %s, %s at offset %d: %w", record.Zxid, record.File, record.Offset, err)
@@ -352,22 +353,22 @@ func (r *Recovered) replay(record *txnlog.Record) error {
 
 // makeDurable makes what was recovered durable (datadir-S3).
 func (s *Store) makeDurable(r *Recovered) error {
-	if r.replacement != "" && !r.Replacing { // it never got its name
+	if r.replacement != "" && !r.Replacing { // the replacing snapshot never got its name
 		if err := s.endReplacing(); err != nil {
 			return err
 		}
 	}
 	beginning, err := s.takeInitialize()
 	if err == nil && beginning {
-		err = s.endRejoining() // it is the first of its history after all
+		err = s.endRejoining() // it is the first server of its history after all
 	}
 	if err == nil && !s.options.Alone && (r.Lost != nil || r.Last < 0) {
-		err = s.beginRejoining() // before the log takes what is left for all there was
+		err = s.beginRejoining() // before the rest of the log is made to look complete
 	}
 	if err == nil && r.Fresh {
-		err = txnlog.Remove(s.fs, s.logDir) // the mark of a log that somebody has removed
+		err = txnlog.Remove(s.fs, s.logDir) // the mark of a log that was removed by hand
 		if err == nil {
-			err = s.dropNotes() // of what it lacked
+			err = s.dropNotes() // which described that log
 		}
 	}
 	if err != nil || r.Fresh || r.Last < 0 {
@@ -377,6 +378,9 @@ func (s *Store) makeDurable(r *Recovered) error {
 		options := s.readOptions()
 		options.Behind = r.behind
 		if err := txnlog.MakeDurable(s.fs, s.logDir, r.Torn, options); err != nil {
+			return err
+		}
+		if err := s.adoptEpochs(); err != nil {
 			return err
 		}
 	}

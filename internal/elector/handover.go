@@ -1,12 +1,12 @@
 package elector
 
-// rivalRenewals is how many renewals in a row must report a rival before it
-// is nominated: one that comes and goes moves nobody.
+// rivalRenewals is how many renewals in a row must report a rival before it is nominated: a
+// rival that disappears again changes nothing.
 const rivalRenewals = 2
 
-// onTransfer has the candidate nominated that somebody asked for. One
-// nomination runs at a time: a request that comes while a requested one runs gets its
-// turn afterwards; the nomination of a rival gives way, for nobody waits for it.
+// onTransfer nominates the candidate that was asked for. Only one nomination runs at a time. A
+// request during a requested nomination gets its turn afterwards; the nomination of a rival
+// gives way, because nobody waits for it.
 func (m *Machine) onTransfer() {
 	if m.phase == leading && (!m.nominationOpen || m.nominatesRival) {
 		m.nominate(false)
@@ -19,14 +19,14 @@ func (m *Machine) nominate(rival bool) {
 	m.emit(Nominate{m.attempt, m.nomination, rival})
 }
 
-// onNominated gives way once the other is ready (elector-L7).
+// onNominated ends the leadership once the other candidate is ready (elector-L7).
 func (m *Machine) onNominated(nowMs int64, e Nominated) {
 	if e.Attempt != m.attempt || e.Nomination != m.nomination || !m.nominationOpen {
 		return
 	}
 	m.nominationOpen = false
 	if !e.Ready {
-		// Each rival that comes to nothing makes us wait longer for the next.
+		// After each rival that leads to nothing we wait longer before the next.
 		m.refused++
 		m.outranked = -min(m.refused, 8) * rivalRenewals
 		return
@@ -37,7 +37,7 @@ func (m *Machine) onNominated(nowMs int64, e Nominated) {
 	}
 }
 
-// onRival nominates a rival that stays.
+// onRival nominates a rival that stays for long enough.
 func (m *Machine) onRival(there bool) {
 	if !there {
 		m.outranked, m.refused = 0, 0
@@ -49,14 +49,14 @@ func (m *Machine) onRival(there bool) {
 	}
 }
 
-// onHealth counts checks. The first that passes makes a candidate healthy.
+// onHealth counts health checks. The first one that passes makes a candidate healthy.
 func (m *Machine) onHealth(nowMs int64, e Health) {
 	if e.Passed {
 		m.checksLost, m.unhealthy = 0, false
 		return
 	}
 	m.checksLost++
-	if m.unhealthy || m.checksLost < m.cfg.HealthFailures {
+	if m.checksLost < m.cfg.HealthFailures {
 		return
 	}
 	m.unhealthy = true

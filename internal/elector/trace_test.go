@@ -9,9 +9,9 @@ import (
 	"github.com/conclave-project/conclave/internal/tracetest"
 )
 
-// TestTraces runs every file of testdata. A file starts with a sentence and
-// then alternates between blocks of "TIME EVENT key=value ..." lines and,
-// after "----", the effects each block had.
+// TestTraces runs every file of testdata. A file starts with a sentence and then alternates
+// between blocks of "TIME EVENT key=value ..." lines and, after "----", the effects of each
+// block.
 func TestTraces(t *testing.T) {
 	tracetest.Run(t, runTrace)
 }
@@ -74,6 +74,7 @@ func parseEvent(t *testing.T, fields []string) (int64, Event) {
 		"renewed":        Renewed{a, r, v["sent"], v["lease"], v["rival"] != 0},
 		"renew-failed":   RenewFailed{a, r, lost},
 		"loss-seen":      LossSeen{a},
+		"end-seen":       EndSeen{a},
 		"function-ended": FunctionEnded{a, final},
 		"released":       Released{a},
 		"resign":         Resign{a},

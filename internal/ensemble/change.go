@@ -12,24 +12,24 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Rules are the settings of a leader that decide which changes it takes.
+// Rules are the settings of a leader that decide which changes it accepts.
 type Rules struct {
 	// ParticipantsMin is 2 unless standaloneEnabled is false: an ensemble must not
 	// shrink to a server that would start on its own.
 	ParticipantsMin int
 	// MultiAddress is multiAddress.enabled: servers may have several addresses.
 	MultiAddress bool
-	// SecurePorts is conclave.reconfigSecurePorts: a line may name a port for clients that
-	// speak TLS. Servers of ZooKeeper 3.9 cannot read one that does.
+	// SecurePorts is conclave.reconfigSecurePorts: a line may name a port for TLS clients.
+	// Servers of ZooKeeper 3.9 cannot read such a line.
 	SecurePorts bool
-	// IDMax is the greatest number of a server that comes in; 0 is no limit.
+	// IDMax is the greatest number of a server that joins; 0 is no limit.
 	IDMax quorum.ID
 }
 
-// Change returns what a reconfig asks for, still without a version: the given
-// servers taken out and others put in or exchanged, or a whole new list. A code
-// other than OK says why it cannot be done, the same that Apache ZooKeeper 3.9
-// answers:
+// Change returns the configuration that a reconfig requests, still without a
+// version. A reconfig removes servers and adds or replaces others, or gives a
+// whole new list. A code other than OK says why this is impossible; it is the
+// code that Apache ZooKeeper 3.9 answers:
 //
 //	BadVersion    the request is for another version than c's
 //	Marshalling   the number of a server, group or version is none
@@ -40,8 +40,8 @@ type Rules struct {
 //	              of more than 200 KiB, a changed server that could not be started
 //	              with its line
 //
-// The error is the reason for people, nil with OK. Whether a change is under way, and whether a quorum of the new configuration
-// follows, is for the caller to know.
+// The error explains the code to people; it is nil with OK. The caller has to check whether another change is
+// under way, and whether a quorum of the new configuration follows.
 func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code, error) {
 	if request.ConfigID != -1 && request.ConfigID != c.Version {
 		return nil, zk.ErrBadVersion, fmt.Errorf("it is for version %x, and %x is in force", request.ConfigID, c.Version)
@@ -59,7 +59,7 @@ func (c *Config) Change(request *zk.Reconfig, rules Rules) (*Config, zk.Code, er
 	return next.WithVersion(0), zk.OK, nil
 }
 
-// allowed returns why a leader with these rules does not make c of before.
+// allowed returns why a leader with these rules must not change before to c.
 func (c *Config) allowed(before *Config, rules Rules) error {
 	if n := len(c.Participants()); n < rules.ParticipantsMin {
 		return fmt.Errorf("%d participants are fewer than %d: fewer take standaloneEnabled=false", n, rules.ParticipantsMin)
@@ -82,11 +82,12 @@ func (c *Config) allowed(before *Config, rules Rules) error {
 }
 
 // changeBytesMax is the longest text of a configuration that a reconfig makes. Votes carry
-// it beside the one that it follows, and must fit in a frame of 512 KiB.
+// it together with the configuration in force, and must fit in a frame of 512 KiB.
 const changeBytesMax = 200 << 10
 
-// canBeRead reports whether every server reads the text of a configuration as it is here.
-// One that is in the log, and that they cannot read, would count on its leader alone.
+// canBeRead reports whether every server reads the text of c as the same configuration.
+// If the others could not read a configuration in the log, it would be in force only on
+// the leader.
 func (c *Config) canBeRead() bool {
 	text := c.WithVersion(math.MaxInt64).Text()
 	if len(text) > changeBytesMax {
@@ -96,9 +97,9 @@ func (c *Config) canBeRead() bool {
 	return err == nil && again.Text() == text
 }
 
-// Next is the configuration that a request asks for, with the version of its text or none,
-// or why there is none such: what Change decides by, without the rules of a server, for
-// those who propose it.
+// Next returns the configuration that a request asks for, with the version in its text if
+// there is one, or an error. It makes the same checks as Change except for a server's
+// rules, for use by clients that propose a reconfig.
 func (c *Config) Next(request *zk.Reconfig) (*Config, error) {
 	if request.NewMembers != nil {
 		return Parse(strings.ReplaceAll(*request.NewMembers, ",", "\n"))
@@ -110,7 +111,7 @@ func (c *Config) Next(request *zk.Reconfig) (*Config, error) {
 	for _, m := range c.Members {
 		b.members[m.ID] = m
 	}
-	for _, digits := range list(request.Leaving) {
+	for _, digits := range given(request.Leaving) {
 		id, err := strconv.ParseInt(digits, 10, 64)
 		if err != nil {
 			return nil, errNumber
@@ -121,7 +122,7 @@ func (c *Config) Next(request *zk.Reconfig) (*Config, error) {
 	for _, m := range b.members {
 		taken.add(&m, 1)
 	}
-	for _, line := range list(request.Joining) {
+	for _, line := range given(request.Joining) {
 		if err := b.join(line, taken); err != nil {
 			return nil, err
 		}
@@ -129,13 +130,18 @@ func (c *Config) Next(request *zk.Reconfig) (*Config, error) {
 	return b.Config()
 }
 
-// list cuts a list at its commas.
-func list(text *string) []string {
-	if text == nil {
+// given splits a list at its commas; nil is empty.
+func given(list *string) []string {
+	if list == nil {
 		return nil
 	}
-	var items []string
-	for item := range strings.SplitSeq(*text, ",") {
+	return split(*list, ",")
+}
+
+// split returns what is between separators, without spaces around it. Empty items are left out, as in
+// Apache ZooKeeper.
+func split(text, separator string) (items []string) {
+	for item := range strings.SplitSeq(text, separator) {
 		if item = strings.TrimSpace(item); item != "" {
 			items = append(items, item)
 		}
@@ -143,14 +149,14 @@ func list(text *string) []string {
 	return items
 }
 
-// join takes a server in, in place of one of the same number. Of its key only
-// the number after the last dot matters. Taken are the addresses of all servers.
+// join adds a server and replaces one of the same number. Only the number after
+// the last dot of its key matters. taken holds the addresses of all servers.
 func (b *Builder) join(line string, taken addresses) error {
-	key, value, ok := strings.Cut(line, "=")
-	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-	if !ok || key == "" || value == "" {
+	parts := split(line, "=")
+	if len(parts) != 2 {
 		return errors.New("want server.N=host:port:port;clientPort")
 	}
+	key, value := parts[0], parts[1]
 	id, err := idOf(key[strings.LastIndexByte(key, '.')+1:])
 	if err != nil {
 		return err
@@ -173,8 +179,8 @@ func (b *Builder) join(line string, taken addresses) error {
 	return nil
 }
 
-// addresses counts how often each place is that of a server. Names that lead to one place are not
-// seen to be the same: they are not resolved.
+// addresses counts how many servers use each place. Names are not resolved, so two names of the
+// same place count as different.
 type addresses map[Address]int
 
 func (a addresses) add(m *Member, servers int) {
@@ -183,7 +189,7 @@ func (a addresses) add(m *Member, servers int) {
 	}
 }
 
-// meet returns the first address of a server that is taken.
+// meet returns the first address of a server that another server has.
 func (a addresses) meet(m *Member) (taken Address, met bool) {
 	for _, address := range m.distinct() {
 		if a[address.place()] > 0 {
@@ -193,8 +199,8 @@ func (a addresses) meet(m *Member) (taken Address, met bool) {
 	return Address{}, false
 }
 
-// distinct returns the addresses of a server that no other may have: those that mean another
-// place on each machine are left out.
+// distinct returns the addresses of a server that no other server may have. Addresses that
+// mean a different place on each machine are left out.
 func (m *Member) distinct() []Address {
 	return slices.DeleteFunc(m.all(), Address.Local)
 }

@@ -26,7 +26,7 @@ const (
 
 var named = strings.ReplaceAll(named1+named2, ",", "\n") + "server.3=h3:1:2;h3:2181\nversion=100000000"
 
-// ask is a reconfig; - is a list that was not given.
+// ask returns a reconfig; "-" is a list that is not given.
 func ask(joining, leaving, members string) *zk.Reconfig {
 	given := func(text string) *string {
 		if text == "-" {
@@ -45,6 +45,7 @@ func TestReconfigMakes(t *testing.T) {
 		{"one server less that was none", "-", "9, 3", "-", line1 + line2 + end},
 		{"one server more", "server.4=d:1:2;3", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"one more by its bare number", " 4 = d:1:2;3 ", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
+		{"one more with a sign twice", "server.4==d:1:2;3", "-", "-", line1 + line2 + line3 + "server.4=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"another case of its own name", "server.4=d:1:2;3,server.4=D:1:2;3", "-", "-", line1 + line2 + line3 + "server.4=D:1:2:participant;0.0.0.0:3\n" + end},
 		{"another in place of one", "server.3=d:1:2;3", "3", "-", line1 + line2 + "server.3=d:1:2:participant;0.0.0.0:3\n" + end},
 		{"the place of one that left", "server.4=10.0.0.3:2888:3888;2181", "3", "-", line1 + line2 + "server.4=10.0.0.3:2888:3888:participant;0.0.0.0:2181\n" + end},
@@ -84,6 +85,8 @@ func TestReconfigIsRefused(t *testing.T) {
 		{"no client port", "server.4=d:1:2", "-", "-", zk.ErrBadArguments},
 		{"no election port", "server.4=d:1;3", "-", "-", zk.ErrBadArguments},
 		{"no value", "server.4", "-", "-", zk.ErrBadArguments},
+		{"two values", "x=y=z", "-", "-", zk.ErrBadArguments},
+		{"no dot in the list", "-", "-", "server=d:1:2;3", zk.ErrBadArguments},
 		{"two lines in one", "server.4=d:1:2;3\nserver.5=e:1:2;3", "-", "-", zk.ErrBadArguments},
 		{"an address of another", "server.4=10.0.0.3:2888:3888;2181", "-", "-", zk.ErrBadArguments},
 		{"an address of another as client port", "server.4=d:1:2;10.0.0.3:3888", "-", "-", zk.ErrBadArguments},
@@ -103,7 +106,8 @@ func TestReconfigIsRefused(t *testing.T) {
 	}
 }
 
-// A reconfig that running servers take over, and that one of them could not be started with.
+// A reconfig that running servers could adopt, but with which one of them could not be started, is
+// refused.
 func TestReconfigThatNobodyCouldBeStartedWithIsRefused(t *testing.T) {
 	several := mustParse(t, "server.1=a:1:2|b:3:4;5\nserver.2=10.0.0.2:2888:3888;2181\nserver.3=10.0.0.2:2888:3888;2182\nversion=100000000")
 	for _, c := range []struct {
@@ -189,8 +193,8 @@ func TestReconfigFollowsTheRules(t *testing.T) {
 	}
 }
 
-// TestManyServersJoinAtTheCostOfTheirNumber: a request has space for 60,000, which is
-// refused, but looked at, and the leader does nothing else meanwhile.
+// TestManyServersJoinAtTheCostOfTheirNumber: 60,000 servers fit in a request. It is
+// refused, but the leader has to look at all of them and does nothing else meanwhile.
 func TestManyServersJoinAtTheCostOfTheirNumber(t *testing.T) {
 	c, err := Parse("server.1=10.0.0.1:1:2;3\nserver.2=10.0.0.2:1:2;3\nversion=100000000")
 	if err != nil {
@@ -216,13 +220,13 @@ func TestManyServersJoinAtTheCostOfTheirNumber(t *testing.T) {
 	if ofMany > 4*many/few*ofFew { // ten times as long, or ten thousand times
 		t.Errorf("%d servers took %v, %d took %v", few, ofFew, many, ofMany)
 	}
-	text += "1000000=n7:9:1;9" // an address of one of them
+	text += "1000000=n7:9:1;9" // an address of one of the others
 	if _, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != zk.ErrBadArguments {
 		t.Errorf("an address of another: %v", code)
 	}
 	for text, want := range map[string]zk.Code{
-		"1=10.0.0.9:1:2;3,2=10.0.0.1:1:2;3": zk.OK,              // that of one that has moved
-		"2=10.0.0.1:1:2;3,1=10.0.0.9:1:2;3": zk.ErrBadArguments, // of one that will
+		"1=10.0.0.9:1:2;3,2=10.0.0.1:1:2;3": zk.OK,              // the old address of a server that moves
+		"2=10.0.0.1:1:2;3,1=10.0.0.9:1:2;3": zk.ErrBadArguments, // the new address of a server that moves
 	} {
 		if _, code, _ := c.Change(&zk.Reconfig{ConfigID: -1, Joining: &text}, Rules{}); code != want {
 			t.Errorf("%s: %v, expected %v", text, code, want)

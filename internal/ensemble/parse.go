@@ -2,6 +2,7 @@ package ensemble
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -18,8 +19,8 @@ const TextBytesMax = 512 << 10
 
 // Parse reads the text of a configuration, as Text writes it, in any order of
 // lines. As in Java's properties files, a line may be blank or a comment, a key
-// may end in a colon or white space, and a key that stands twice counts where
-// it stands last. The error names the line.
+// may end in a colon or white space, and the last of several equal keys counts.
+// The error names the line.
 func Parse(text string) (*Config, error) {
 	if len(text) > TextBytesMax {
 		return nil, fmt.Errorf("ensemble: a configuration of %d bytes is longer than %d", len(text), TextBytesMax)
@@ -44,8 +45,8 @@ func Parse(text string) (*Config, error) {
 	return c, nil
 }
 
-// VersionOf returns the version that a text names, 0 if it names none: also of one that Parse
-// refuses, as another server may have written it.
+// VersionOf returns the version that a text names, 0 if it names none. It also works for a
+// text that Parse refuses, because another server may have written it.
 func VersionOf(text []byte) int64 {
 	version := int64(0)
 	for line := range strings.Lines(string(text[:min(len(text), TextBytesMax)])) {
@@ -56,7 +57,7 @@ func VersionOf(text []byte) int64 {
 	return version
 }
 
-// cut splits a trimmed line after its key.
+// cut splits a trimmed line into key and value.
 func cut(line string) (key, value string) {
 	end := strings.IndexAny(line, "=: \t")
 	if end < 0 {
@@ -69,8 +70,8 @@ func cut(line string) (key, value string) {
 	return key, value
 }
 
-// A Builder gathers a configuration from its keys: for a caller that knows better than
-// Parse where each of them stands. The zero value is empty.
+// A Builder collects a configuration key by key, for callers that parse the file
+// themselves, for instance to report where each key is. The zero value is empty.
 type Builder struct {
 	version int64
 	members map[quorum.ID]Member
@@ -89,9 +90,9 @@ func (b *Builder) Set(key, value string) error {
 		b.version = n
 		return nil
 	}
-	kind, digits, _ := strings.Cut(key, ".")
+	kind, digits, dot := strings.Cut(key, ".")
 	set := map[string]func(int64, string) error{"server": b.server, "group": b.group, "weight": b.weight}[kind]
-	if set == nil {
+	if set == nil || kind == "server" && !dot {
 		return fmt.Errorf("is not server.N, group.N, weight.N or version")
 	}
 	number, err := idOf(digits)
@@ -101,8 +102,8 @@ func (b *Builder) Set(key, value string) error {
 	return set(int64(number), value)
 }
 
-// idOf reads the number of a server. The largest is that of an observer without
-// a number.
+// idOf reads the number of a server. The largest number stands for an observer
+// without a number.
 func idOf(digits string) (quorum.ID, error) {
 	number, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || number < 0 || number == math.MaxInt64 {
@@ -111,7 +112,7 @@ func idOf(digits string) (quorum.ID, error) {
 	return quorum.ID(number), nil
 }
 
-// Empty reports whether nothing of an ensemble was set.
+// Empty reports whether no key of an ensemble was set.
 func (b *Builder) Empty() bool { return len(b.members)+len(b.groups)+len(b.weights) == 0 }
 
 func (b *Builder) server(id int64, value string) error {
@@ -157,8 +158,8 @@ func (b *Builder) weight(id int64, value string) error {
 	return nil
 }
 
-// Config checks what was set together and returns it. The Builder may be used
-// on.
+// Config checks the keys together and returns the configuration. The Builder
+// may be used after that.
 func (b *Builder) Config() (*Config, error) {
 	c := &Config{Version: b.version}
 	for _, id := range slices.Sorted(maps.Keys(b.members)) {
@@ -179,10 +180,13 @@ func (b *Builder) Config() (*Config, error) {
 	if _, err := c.hierarchy(); err != nil {
 		return nil, err
 	}
+	if !slices.ContainsFunc(c.Participants(), func(id quorum.ID) bool { return c.Weights[id] > 0 }) {
+		return nil, errors.New("all weights are 0, so no quorum is possible")
+	}
 	return c, nil
 }
 
-// divide puts c's participants into their groups, with their weights: ensemble-E3.
+// divide puts c's participants into their groups, with their weights (ensemble-E3).
 func (b *Builder) divide(c *Config) error {
 	c.Groups, c.Weights = make(map[quorum.ID]int64), make(map[quorum.ID]int64)
 	maps.Copy(c.Weights, b.weights)
@@ -209,12 +213,12 @@ func (b *Builder) divide(c *Config) error {
 	return nil
 }
 
-// ParseMember reads what stands after server.N=
+// ParseMember parses the text after server.N=
 //
 //	host:quorumPort:electionPort[:participant|observer][|...][;[[host:]port][;[[host:]port]]]
 //
-// with more addresses after |, then where clients connect, then where they
-// connect with TLS.
+// where more addresses follow after |, then the address for clients, then the
+// address for TLS clients.
 func ParseMember(id quorum.ID, value string) (Member, error) {
 	m := Member{ID: id}
 	parts := strings.Split(value, ";")
@@ -233,7 +237,7 @@ func ParseMember(id quorum.ID, value string) (Member, error) {
 	return m, err
 }
 
-// pair is one of a server's addresses for others.
+// pair is one of a server's pairs of addresses for other servers.
 type pair struct{ quorum, election Address }
 
 // addresses reads the part before the first semicolon. Several addresses are
@@ -256,7 +260,7 @@ func (m *Member) addresses(text string) error {
 		return cmp.Or(strings.Compare(a.quorum.Host, b.quorum.Host), cmp.Compare(a.quorum.Port, b.quorum.Port))
 	})
 	pairs = slices.Compact(pairs)
-	quorums, elections := make(map[Address]bool), make(map[Address]bool) // anybody's text may have any number
+	quorums, elections := make(map[Address]bool), make(map[Address]bool) // a stranger's text may have any number
 	for _, p := range pairs {
 		if quorums[p.quorum] || elections[p.election] {
 			return fmt.Errorf("%.99q: one address cannot stand for two", text)

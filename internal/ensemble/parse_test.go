@@ -37,6 +37,7 @@ func TestMistakesAreNamedWithTheirLine(t *testing.T) {
 		"weight.1=x":                                `ensemble: line 1: weight.1: "x" is not a number`,
 		"weight.1=-1":                               "ensemble: line 1: weight.1: weight -1 is not from 0 to 1099511627776",
 		"server.1=a:1:2\nweight.1=1":                "ensemble: server 1 is in no group: with group or weight lines each participant must be",
+		"server.1=a:1:2\ngroup.1=1\nweight.1=0":     "ensemble: all weights are 0, so no quorum is possible",
 		"server.1=a:1:2\ngroup.1=1:2":               "ensemble: group 1 names server 2, which is no participant",
 		"server.1=a:1:2\ngroup.1=1\ngroup.2=1":      "ensemble: server 1 is in group 1 and in group 2",
 		strings.Repeat("#", TextBytesMax+1):         "ensemble: a configuration of 524289 bytes is longer than 524288",

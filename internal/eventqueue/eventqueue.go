@@ -1,16 +1,17 @@
-// Package eventqueue stands between what happens and a function of the program that is told
-// of it, and that may never return: a log is a full pipe.
+// Package eventqueue passes events to a function of the application that may never return,
+// for instance because it logs to a full pipe.
 //
-// In go events, from any number of goroutines. Out come calls of the function with the
-// same events. What always holds:
+// Any number of goroutines may put events. What always holds:
 //
 //	eventqueue-E1  Put returns at once.
-//	eventqueue-E2  Events are told in order, one call at a time, in a goroutine that lasts
-//	               as long as there are some.
-//	eventqueue-E3  The queue is bounded. What has no space takes that of the oldest, and the
-//	               next event says how many are missing before it.
+//	eventqueue-E2  Events are delivered in order, one call at a time, in a goroutine
+//	               that lasts as long as there are events.
+//	eventqueue-E3  The queue is bounded. When it is full, a new event replaces the oldest,
+//	               and the next event says how many are missing before it.
+//	eventqueue-E4  Of a Source, a full queue drops events that repeat, and groups from their
+//	               beginning. So the end of a group is delivered if its beginning was.
 //
-// It knows nothing of what the events tell.
+// It knows nothing about the content of the events.
 package eventqueue
 
 import (
@@ -18,10 +19,10 @@ import (
 	"time"
 )
 
-// Max is how many events may wait, unless the queue is Bounded otherwise.
+// Max is how many events may wait, unless Bounded sets another limit.
 const Max = 1024
 
-// Queue tells events. It is made by New.
+// Queue delivers events to a function. New makes one.
 type Queue[E any] struct {
 	tell   func(E)
 	missed func(*E) *int
@@ -29,12 +30,13 @@ type Queue[E any] struct {
 
 	mu     sync.Mutex
 	queue  []E
-	idle   chan struct{} // closed when all is told; nil if nothing is to be told
+	left   int           // events of sources that were dropped and not counted yet
+	idle   chan struct{} // closed when all events are delivered; nil if there are none
 	closed bool
 }
 
-// New returns a queue for a function. missed returns where an event says how many are
-// missing before it.
+// New returns a queue for a function. missed returns the field of an event that holds
+// how many events are missing before it.
 func New[E any](tell func(E), missed func(*E) *int) *Queue[E] {
 	return &Queue[E]{tell: tell, missed: missed, max: Max}
 }
@@ -49,22 +51,47 @@ func (q *Queue[E]) Bounded(max int) *Queue[E] {
 func (q *Queue[E]) Put(event E) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
-		return
-	}
-	q.queue = append(q.queue, event)
+	q.put(event)
 	if len(q.queue) > q.max {
 		before := *q.missed(&q.queue[0])
 		q.queue = q.queue[1:]
 		*q.missed(&q.queue[0]) += before + 1
 	}
+}
+
+// Source returns the Put of one of several sources, whose events form groups, one after the
+// other: begins reports the first event of a group, and repeats an event that its group may lack.
+func (q *Queue[E]) Source(begins, repeats func(*E) bool) func(E) {
+	left := false // the current group is dropped
+	return func(event E) {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		full := len(q.queue) >= q.max
+		if begins(&event) {
+			left = full
+		}
+		if left || full && repeats(&event) {
+			q.left++
+			return
+		}
+		*q.missed(&event) += q.left
+		q.left = 0
+		q.put(event)
+	}
+}
+
+func (q *Queue[E]) put(event E) {
+	if q.closed {
+		return
+	}
+	q.queue = append(q.queue, event)
 	if q.idle == nil {
 		q.idle = make(chan struct{})
 		go q.run()
 	}
 }
 
-// Wait returns when all that was put is told.
+// Wait returns when all events put so far are delivered.
 func (q *Queue[E]) Wait() {
 	q.mu.Lock()
 	idle := q.idle
@@ -74,7 +101,7 @@ func (q *Queue[E]) Wait() {
 	}
 }
 
-// Close returns when all that was put is told. Nothing is told after that.
+// Close returns when all events put so far are delivered. Nothing is delivered after that.
 func (q *Queue[E]) Close() {
 	q.mu.Lock()
 	q.closed = true
@@ -82,7 +109,7 @@ func (q *Queue[E]) Close() {
 	q.Wait()
 }
 
-// WaitFor is Wait, for no longer than a limit: the function may never return.
+// WaitFor is Wait with a time limit, because the function may never return.
 func (q *Queue[E]) WaitFor(limit time.Duration) {
 	q.mu.Lock()
 	idle := q.idle

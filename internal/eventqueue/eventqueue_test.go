@@ -9,8 +9,8 @@ import (
 
 type event struct{ number, missed int }
 
-// TestFunctionThatDoesNotReturnHoldsUpNobody: what it has missed is counted, and the newest
-// events are told.
+// TestFunctionThatDoesNotReturnHoldsUpNobody: the events that it misses are counted, and
+// the newest are delivered.
 func TestFunctionThatDoesNotReturnHoldsUpNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		full := make(chan struct{})
@@ -21,7 +21,7 @@ func TestFunctionThatDoesNotReturnHoldsUpNobody(t *testing.T) {
 		for i := range all {
 			q.Put(event{number: i})
 			if i == 0 {
-				synctest.Wait() // this one is being told
+				synctest.Wait() // this event is being delivered
 			}
 		}
 		close(full)
@@ -37,7 +37,53 @@ func TestFunctionThatDoesNotReturnHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// TestFunctionThatEndsItsGoroutineIsToldOn, as t.FailNow does.
+// TestGroupsAreDroppedFromTheirBeginning (eventqueue-E4): two sources put many groups of three
+// while the function does not return. What is dropped is counted with the next event.
+func TestGroupsAreDroppedFromTheirBeginning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const beginning, repeated, end = 0, 1, 2
+		full := make(chan struct{})
+		told, missed, all := map[int]int{}, 0, 0
+		q := New(func(e event) {
+			<-full
+			told[e.number]++
+			missed += e.missed
+		}, func(e *event) *int { return &e.missed }).Bounded(10)
+		var sources []func(event)
+		for range 2 {
+			sources = append(sources, q.Source(func(e *event) bool { return e.number%10 == beginning },
+				func(e *event) bool { return e.number%10 == repeated }))
+		}
+		put := func(source, group int, part ...int) {
+			for _, p := range part {
+				sources[source](event{number: 1000*source + 10*group + p})
+				all++
+			}
+		}
+		put(1, 0, beginning)
+		for group := range 20 {
+			put(0, group, beginning, repeated, repeated, end)
+		}
+		put(1, 0, repeated, end)
+		close(full)
+		q.Wait()
+		put(0, 20, beginning, end)
+		q.Wait()
+		count := 0
+		for number, times := range told {
+			count += times
+			if part := number % 10; part == beginning && told[number+end] != 1 || part == end && told[number-end] != 1 {
+				t.Errorf("of event %d only the beginning or the end is told", number)
+			}
+		}
+		if count+missed != all || count > 10+1+2+2 || told[1000] != 1 {
+			t.Errorf("of %d events %d were told and %d missed: %v", all, count, missed, told)
+		}
+	})
+}
+
+// TestFunctionThatEndsItsGoroutineIsToldOn: a function that calls runtime.Goexit, as t.FailNow
+// does, still gets the later events.
 func TestFunctionThatEndsItsGoroutineIsToldOn(t *testing.T) {
 	var told []int
 	q := New(func(e event) { told = append(told, e.number); runtime.Goexit() }, func(e *event) *int { return &e.missed })
@@ -50,7 +96,7 @@ func TestFunctionThatEndsItsGoroutineIsToldOn(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldAfterClose, which waits for what was put before.
+// TestNothingIsToldAfterClose: Close waits for the events that were put before.
 func TestNothingIsToldAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []int

@@ -12,25 +12,25 @@ import (
 // Config is fixed for the life of a machine. Times are in milliseconds.
 type Config struct {
 	ID quorum.ID
-	// Observer makes a server without a vote observe and not follow. A
-	// participant that is not in the configuration yet follows.
+	// Observer makes a server without a vote observe instead of follow. A participant that is
+	// not in the configuration yet follows.
 	Observer bool
-	// FinalizeMs is how long to wait for a better vote once there is a quorum.
-	// 0 ends elections in round trips; Apache waits 200.
+	// FinalizeMs is how long to wait for a better vote once there is a quorum. With 0 an
+	// election takes only round trips; Apache waits 200.
 	FinalizeMs int64
-	// ResendMinMs is after how long without a decision the vote is sent again;
-	// the pause doubles up to ResendMaxMs. Apache has 200 and 60,000.
+	// ResendMinMs is the time without a decision after which the vote is sent again. The pause
+	// doubles up to ResendMaxMs. Apache has 200 and 60,000.
 	ResendMinMs, ResendMaxMs int64
-	// Met is for proofs: it is told of each row of the table that is used. Nil in
+	// Met is for proofs: it is called for each row of the table that is used. Nil in
 	// production.
 	Met func(Row)
 }
 
-// roundMax is the highest round there is, and roundJumpMax how far one message
-// leads ahead. Each election takes one round, so no honest peer is further
-// ahead; one that says it is would take everybody to where the round cannot grow
-// any more, and nobody would elect again before all have been restarted. One that
-// forged messages have led ahead is followed in jumps.
+// roundMax is the highest round, and roundJumpMax is how far a single message can raise the
+// round. Each election takes one round, so no honest peer is further ahead. A peer that claims
+// to be could otherwise raise everybody to a round that cannot grow any more, and nobody could
+// hold an election until all servers have been restarted. A server whose round was raised by
+// forged messages is followed in jumps.
 const (
 	roundMax     = 1 << 62
 	roundJumpMax = 1 << 20
@@ -40,36 +40,36 @@ const (
 type Machine struct {
 	cfg      Config
 	ensemble Ensemble
-	set      quorum.Set // the joint of what is in force and what is proposed; what is known only from a peer takes part
+	set      quorum.Set // Committed joined with Seen, and widened by Learned
 	out      []Effect
 
 	state State
-	look  *Look // what the present or last election began with; nil before it
+	look  *Look // the event that began the present or last election; nil before the first
 	round int64 // the logical clock (fle-F1)
 
 	// While looking.
-	initial        Vote  // own vote at the start
-	proposal       Vote  // own vote now (fle-F2)
+	initial        Vote  // this server's own vote at the start
+	proposal       Vote  // its vote now (fle-F2)
 	votes          tally // of this round
-	established    tally // of servers that follow or lead, of any round
+	established    tally // of servers that follow or lead, in any round
 	resendMs       int64 // when the proposal is sent again
 	resendGapMs    int64
-	finalizeMs     int64               // when the quorum is final; 0 without one
-	roundEndMs     int64               // when the round is given up; 0 unless a change of the ensemble is proposed
-	adopted        map[quorum.ID]int64 // the version of each server for which Adopt was said last
-	reported       map[quorum.ID]int64 // versions that participants have, of a fixed ensemble
-	learnedVersion int64               // highest version that Learned was said for in this election
+	finalizeMs     int64               // when the quorum becomes final; 0 without one
+	roundEndMs     int64               // when the round is given up; 0 unless a change of the ensemble is proposed or this server may lead alone
+	adopted        map[quorum.ID]int64 // for each server, the last version for which Adopt was emitted
+	reported       map[quorum.ID]int64 // with a fixed ensemble: the versions that participants have
+	learnedVersion int64               // highest version for which Learned was emitted in this election
 
 	// While following, leading or observing.
 	current      Vote
 	currentRound int64
-	supporters   quorum.IDs // who is for this leader, itself included, as far as is known
+	supporters   quorum.IDs // the known supporters of this server's leader, itself included
 	synced       bool
-	doubted      bool // Doubt was said
-	doubts       int  // since Synced
+	doubted      bool // Doubt was emitted
+	doubts       int  // how often since Synced
 
 	asked []asker
-	early map[quorum.ID]early // votes received while this server did not look
+	early map[quorum.ID]early // votes received while this server was not looking
 }
 
 // New returns a machine that waits for Look.
@@ -85,8 +85,8 @@ func New(cfg Config, ensemble Ensemble) *Machine {
 // handler is the reaction to one notification of a participant.
 type handler func(m *Machine, nowMs int64, from quorum.ID, n *Notification)
 
-// handlers has a reaction for each own state and each state of the sender. All
-// cells are filled: what is ignored is ignored by name.
+// handlers has a reaction for each state of this server and each state of the sender. All cells
+// are filled: what is ignored is ignored by name.
 var handlers = [states][states]handler{
 	Looking: {
 		Looking:   (*Machine).lookingReceivesLooking,
@@ -122,8 +122,8 @@ func checkHandlers() {
 	}
 }
 
-// ignore is for what says nothing new: the notification of an observer, and of
-// servers that have decided when this one has too.
+// ignore is for notifications without news: those of observers, and those of servers that have
+// decided when this server has decided too.
 func (m *Machine) ignore(int64, quorum.ID, *Notification) {}
 
 // Step takes one event at the given time and returns what to do. The slice is
@@ -147,12 +147,12 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 	return m.out
 }
 
-// State returns what this server does, as far as elections go. It is Looking
-// before the first Look.
+// State returns what this server does as far as elections are concerned. It is Looking before
+// the first Look.
 func (m *Machine) State() State { return m.state }
 
-// Vote returns the vote that others are told: the proposal while looking,
-// afterwards that for the leader.
+// Vote returns the vote that this server sends: the proposal while looking, afterwards the vote
+// for its leader.
 func (m *Machine) Vote() Vote {
 	if m.state == Looking {
 		return m.proposal
@@ -163,15 +163,12 @@ func (m *Machine) Vote() Vote {
 // Round returns the logical clock.
 func (m *Machine) Round() int64 { return m.round }
 
-// Cast says for whom a server votes.
+// Cast says which server a server votes for.
 type Cast struct{ From, For quorum.ID }
 
-// Votes returns the votes of this round that a looking server has, its own among them, in the order of
-// the servers; none when it does not look.
+// Votes returns the votes of this round that a looking server has, including its own, in the
+// order of the servers; none if it is not looking.
 func (m *Machine) Votes() []Cast {
-	if m.state != Looking {
-		return nil
-	}
 	var all []Cast
 	for _, id := range slices.Sorted(maps.Keys(m.votes)) {
 		all = append(all, Cast{id, m.votes[id].Leader})
@@ -179,11 +176,12 @@ func (m *Machine) Votes() []Cast {
 	return all
 }
 
-// Supporters returns who is known to be for the leader that was elected, this server included.
+// Supporters returns the servers that are known to support the elected leader, this server
+// included.
 func (m *Machine) Supporters() quorum.IDs { return slices.Clone(m.supporters) }
 
-// WakeMs returns when the machine wants its next Tick, and false when only
-// another event can move it.
+// WakeMs returns when the machine needs its next Tick; false if only another event can change
+// anything.
 func (m *Machine) WakeMs() (int64, bool) {
 	if m.state != Looking || m.look == nil {
 		return 0, false
@@ -197,19 +195,18 @@ func (m *Machine) WakeMs() (int64, bool) {
 	return wakeMs, true
 }
 
-// participant reports whether this server votes.
+// participant reports whether this server has a vote.
 func (m *Machine) participant() bool { return m.set.Participants().Has(m.cfg.ID) }
 
-// configure takes over a configuration.
+// configure adopts a configuration.
 func (m *Machine) configure(e Ensemble) {
 	m.ensemble = e
 	m.set = quorum.NewWidened(quorum.NewJoint(e.Committed, e.Seen), e.Learned)
 }
 
-// onReconfigured takes over a configuration. An election that is under way
-// begins again, for its votes were counted by other rules; the round goes on, so
-// that votes of before do not count (Apache starts again at 1, and so peers must
-// not rely on another one's round to grow).
+// onReconfigured adopts a configuration. An election under way begins again, because its votes
+// were counted by other rules. It begins in the next round, so earlier votes do not count.
+// (Apache starts again at round 1, so peers must not rely on another server's round to grow.)
 func (m *Machine) onReconfigured(nowMs int64, e Reconfigured) {
 	m.configure(e.Ensemble)
 	maps.DeleteFunc(m.early, func(id quorum.ID, _ early) bool { return !m.set.Participants().Has(id) })
@@ -218,8 +215,8 @@ func (m *Machine) onReconfigured(nowMs int64, e Reconfigured) {
 	}
 }
 
-// onAppointed takes a role that a reconfiguration gave. A leader that could not
-// be elected is not taken.
+// onAppointed takes a role that a reconfiguration assigned. A leader that could not be elected
+// is ignored.
 func (m *Machine) onAppointed(nowMs int64, e Appointed) {
 	if m.look == nil || m.set.Weight(e.Leader) == 0 {
 		return
@@ -231,8 +228,8 @@ func (m *Machine) onAppointed(nowMs int64, e Appointed) {
 	m.takeRole(nowMs, Elected{Vote: Vote{e.Leader, e.Zxid, epoch}, Round: round, Joined: true}, nil)
 }
 
-// onSynced puts the established epoch into the vote: else a latecomer would see
-// two different votes and never join (ZOOKEEPER-1732).
+// onSynced puts the established epoch into the vote. Otherwise a latecomer would see two
+// different votes and never join (ZOOKEEPER-1732).
 func (m *Machine) onSynced(nowMs int64, e Synced) {
 	if m.state == Looking {
 		return
@@ -243,9 +240,9 @@ func (m *Machine) onSynced(nowMs int64, e Synced) {
 	m.tellAsked(nowMs)
 }
 
-// notification returns what this server says at present. Its round is always the
-// own logical clock: a server that has joined a leadership of a lower round, but has
-// voted in this one, would else seem to say something old to those it voted with.
+// notification returns what this server tells others at present. The round in it is always its
+// own logical clock. A server may have joined a leadership of a lower round after voting in
+// this one; with that lower round its message would look outdated to the servers it voted with.
 func (m *Machine) notification() Notification {
 	return Notification{State: m.state, Vote: m.Vote(), Round: m.round, Version: versionSent,
 		Config: m.ensemble.Config, ConfigVersion: m.ensemble.Version,

@@ -26,9 +26,9 @@ func candidate(ctx context.Context, check func(context.Context) error, each func
 	}
 }
 
-// Ten candidates that began at different times have the check made about once a pause,
-// one at a time, and each has a result of its own every time. It goes on with those
-// that are left.
+// With ten candidates that began at different times, the check runs about once per
+// pause, one at a time, and each call gets a new result. It continues for the
+// candidates that are left.
 func TestCheckIsMadeOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made, under := 0, 0
@@ -85,8 +85,8 @@ func TestCheckIsMadeOnceForAll(t *testing.T) {
 	})
 }
 
-// One that hangs fails for everybody, and goes on when the one that began it has ended;
-// one that panics fails for those that wait for it.
+// A check that hangs fails for everybody, and continues after the candidate that began
+// it has ended. A check that panics fails for all calls that wait for it.
 func TestCheckThatHangsOrPanicsFailsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		let := make(chan struct{})
@@ -130,8 +130,8 @@ func TestCheckThatHangsOrPanicsFailsForAll(t *testing.T) {
 	})
 }
 
-// TestCheckThatTakesTooLongFailsForAll though it says in the end that all is well, also for one
-// that came late and has not waited for too long.
+// TestCheckThatTakesTooLongFailsForAll: it fails even if it succeeds in the end, and also for a
+// call that came late and has not waited too long itself.
 func TestCheckThatTakesTooLongFailsForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		check := Shared(func(context.Context) error { time.Sleep(pause * 3 / 2); return nil })
@@ -147,6 +147,34 @@ func TestCheckThatTakesTooLongFailsForAll(t *testing.T) {
 			})
 		}
 		running.Wait()
+	})
+}
+
+// The candidates that wait for a check have its result although the one that began it ends.
+func TestCheckOutlivesTheCandidateThatBeganIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		check := Shared(func(ctx context.Context) error {
+			select {
+			case <-time.After(pause / 2):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+		began, end := context.WithTimeout(t.Context(), pause)
+		go func() { _ = check(began) }()
+		synctest.Wait()
+		waits := make(chan error, 1)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), pause)
+			defer cancel()
+			waits <- check(ctx)
+		}()
+		synctest.Wait()
+		end()
+		if err := <-waits; err != nil {
+			t.Errorf("the check that another candidate waits for: %v", err)
+		}
 	})
 }
 

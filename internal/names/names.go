@@ -1,14 +1,17 @@
-// Package names looks up the names of hosts for those who dial them again and again.
+// Package names looks up host names for code that dials the same hosts repeatedly.
 //
-// In goes a name, out come addresses, while one of several name servers is silent too: the
-// resolver asks the second one after seconds, which may be more than a caller has. So a
-// look-up goes on when its callers have gone, the next ones wait for the same one, and where
-// an answer is late the addresses of the last one serve. What always holds:
+// It also works while one of several name servers is silent: the resolver asks the second
+// one only after seconds, which may be longer than a caller waits. So a look-up continues
+// after its callers have stopped waiting, later callers wait for the same look-up, and if an
+// answer is late they get the addresses of the previous answer. What always holds:
 //
-//	names-N1  A name is looked up at each call, by one look-up at a time. An answer that
-//	          comes within answerWait is what callers get, so an address that has changed is
-//	          found at the next call.
-//	names-N2  A name that the name servers say is none has no addresses, whatever it had.
+//	names-N1  A name is looked up at each call, by one look-up at a time. Callers get an
+//	          answer that comes within answerWait, so the next call finds an address that
+//	          has changed.
+//	names-N2  If the name servers say that a name does not exist, it has no addresses, even if it
+//	          had some before.
+//	names-N3  An address that does not answer does not delay the others of its host by more than
+//	          nextAfter each.
 package names
 
 import (
@@ -21,11 +24,11 @@ import (
 )
 
 const (
-	// lookUpMax is how long a look-up may take: several name servers, asked twice.
+	// lookUpMax is how long a look-up may take: enough to ask several name servers twice.
 	lookUpMax = 30 * time.Second
-	// answerWait is how long a caller waits for an answer where there is an older one.
+	// answerWait is how long a caller waits for an answer if there is an older one.
 	answerWait = 500 * time.Millisecond
-	// namesMax is how many names are remembered; beyond it all are forgotten.
+	// namesMax is how many names are remembered; when there are more, all are forgotten.
 	namesMax = 1024
 )
 
@@ -36,12 +39,13 @@ type LookUp func(ctx context.Context, host string) ([]string, error)
 type Book struct {
 	life   context.Context
 	lookUp LookUp
+	dial   func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu    sync.Mutex
 	names map[string]*name
 }
 
-// name is what is known of one, and the look-up under way.
+// name is what is known about a name, and the look-up in progress.
 type name struct {
 	addresses []string
 	pending   *answer
@@ -53,18 +57,18 @@ type answer struct {
 	err       error
 }
 
-// New returns a book whose look-ups end with a context.
+// New returns a Book whose look-ups end when the context ends.
 func New(life context.Context, lookUp LookUp) *Book {
-	return &Book{life: life, lookUp: lookUp, names: make(map[string]*name)}
+	return &Book{life: life, lookUp: lookUp, dial: new(net.Dialer).DialContext, names: make(map[string]*name)}
 }
 
 var system = sync.OnceValue(func() *Book { return New(context.Background(), net.DefaultResolver.LookupHost) })
 
-// System is the book of this process, for the resolver of this machine.
+// System returns this process's Book, which uses the resolver of this machine.
 func System() *Book { return system() }
 
-// Addresses returns the addresses of a host: itself if it is one. It fails when the context
-// ends before there is an answer, and no older one.
+// Addresses returns the addresses of a host, or the host itself if it is an address. It
+// fails if the context ends before there is an answer and there is no older one.
 func (b *Book) Addresses(ctx context.Context, host string) ([]string, error) {
 	if net.ParseIP(host) != nil {
 		return []string{host}, nil
@@ -94,7 +98,7 @@ func (b *Book) Addresses(ctx context.Context, host string) ([]string, error) {
 	return known, nil
 }
 
-// ask returns the look-up under way, and the addresses of the last one, nil for none.
+// ask returns the look-up in progress, and the addresses of the previous one, nil for none.
 func (b *Book) ask(host string) (*answer, []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,36 +130,59 @@ func (b *Book) find(host string, one *name, pending *answer) {
 	close(pending.done)
 }
 
-// DialContext connects to one of the addresses of a host, each of which has its share of the
-// time. It is net.Dialer.DialContext otherwise.
+// nextAfter is how long an address may take until the next one is tried beside it, as RFC 8305
+// recommends.
+const nextAfter = 250 * time.Millisecond
+
+// DialContext connects to the first address of a host that answers (names-N3). Otherwise it
+// behaves like net.Dialer.DialContext.
 func (b *Book) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
 		return nil, err
 	}
 	if host == "" {
-		return new(net.Dialer).DialContext(ctx, network, address)
+		return b.dial(ctx, network, address)
 	}
-	all, err := b.Addresses(ctx, host)
+	left, err := b.Addresses(ctx, host)
 	if err != nil {
 		return nil, err
 	}
-	for i, ip := range all {
-		var conn net.Conn
-		conn, err = dialOne(ctx, network, net.JoinHostPort(ip, port), len(all)-i)
-		if err == nil {
-			return conn, nil
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		conn net.Conn
+		err  error
+	}
+	answers, returned := make(chan answer), make(chan struct{})
+	defer close(returned)
+	try := func(ip string) {
+		conn, err := b.dial(ctx, network, net.JoinHostPort(ip, port))
+		select {
+		case answers <- answer{conn, err}:
+		case <-returned:
+			if err == nil {
+				conn.Close() // another address was faster
+			}
+		}
+	}
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for silent := 0; len(left)+silent > 0; {
+		select {
+		case <-next.C:
+			if len(left) > 0 {
+				go try(left[0])
+				left, silent = left[1:], silent+1
+				next.Reset(nextAfter)
+			}
+		case a := <-answers:
+			if a.err == nil {
+				return a.conn, nil
+			}
+			err, silent = a.err, silent-1
+			next.Reset(0)
 		}
 	}
 	return nil, err
-}
-
-// dialOne connects to the first of so many addresses.
-func dialOne(ctx context.Context, network, address string, left int) (net.Conn, error) {
-	if end, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(left))
-		defer cancel()
-	}
-	return new(net.Dialer).DialContext(ctx, network, address)
 }

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/conclave-project/conclave/internal/peerwire"
@@ -53,7 +55,8 @@ func TestStrangersDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-// Neither do those who say hello before the nonsense, of whatever length what is wrong with it is.
+// Strangers that say hello before the nonsense do not fill the log either, however long the error
+// is.
 func TestStrangersThatSayHelloDoNotFillTheLog(t *testing.T) {
 	leavesNothing(t)
 	var log bytes.Buffer
@@ -73,7 +76,8 @@ func TestStrangersThatSayHelloDoNotFillTheLog(t *testing.T) {
 	}
 }
 
-// Nor does a leader that refuses this server, as often as it tries: of each reason there is one line.
+// A leader that refuses this server at each attempt does not fill the log: there is one line for
+// each reason.
 func TestLeaderThatRefusesDoesNotFillTheLog(t *testing.T) {
 	leavesNothing(t)
 	var log bytes.Buffer
@@ -83,7 +87,7 @@ func TestLeaderThatRefusesDoesNotFillTheLog(t *testing.T) {
 		socket, err := l.Accept()
 		must(t, err)
 		s.next("up")
-		must(t, socket.(*net.TCPConn).SetLinger(0)) // it is reset, as by one that wants TLS
+		must(t, socket.(*net.TCPConn).SetLinger(0)) // it is reset, as by a server that expects TLS
 		socket.Close()
 		s.next("down")
 	}
@@ -93,8 +97,8 @@ func TestLeaderThatRefusesDoesNotFillTheLog(t *testing.T) {
 	}
 }
 
-// A server whose connection to another fails says so again when the reason is another one, and
-// each minute: the first reason may be that the other was down, and the second its certificate.
+// A server whose connections to another fail logs this again when the reason changes, and each
+// minute: the first reason may be that the other was down, and the second its certificate.
 func TestFailuresAreToldAgainForAnotherReason(t *testing.T) {
 	f := failures{}
 	refused := func(port int) error {
@@ -117,7 +121,7 @@ func TestFailuresAreToldAgainForAnotherReason(t *testing.T) {
 	}
 }
 
-// What a connection to the election port fails with is told, but for one that says nothing.
+// The error of a connection to the election port is logged, unless the other end has sent nothing.
 func TestConnectionThatIsTurnedAwayIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		says []byte
@@ -147,4 +151,43 @@ func TestConnectionThatIsTurnedAwayIsTold(t *testing.T) {
 			}
 		})
 	}
+}
+
+// comesFrom is a connection of which only the other end is known.
+type comesFrom struct {
+	net.Conn
+	addr *net.TCPAddr
+}
+
+func (c *comesFrom) RemoteAddr() net.Addr { return c.addr }
+
+// A host that fails again and again hides neither another one nor what else it does, and however many
+// hosts fail, the log does not fill.
+func TestFailuresOfAHostDoNotHideThoseOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		var r refused
+		fails := func(host byte, what string, want int) {
+			t.Helper()
+			log.Reset()
+			r.log(slog.New(slog.NewTextHandler(&log, nil)), slog.LevelWarn, what, &comesFrom{addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, host), Port: rand.IntN(1 << 16)}}, io.EOF)
+			if n := strings.Count(log.String(), "\n"); n != want {
+				t.Errorf("host %d, %s: %d lines, want %d", host, what, n, want)
+			}
+		}
+		fails(1, "refuse", 1)
+		fails(1, "refuse", 0)
+		fails(2, "refuse", 1)
+		fails(1, "end", 1)
+		time.Sleep(time.Minute)
+		for host := range refusedLinesMax {
+			fails(byte(host), "refuse", 1)
+		}
+		fails(200, "refuse", 0)
+		time.Sleep(time.Minute)
+		fails(200, "refuse", 1)
+		if want := fmt.Sprintf("failed=%d\n", refusedLinesMax+6); !strings.HasSuffix(log.String(), want) {
+			t.Errorf("%s, want %s", log.String(), want)
+		}
+	})
 }

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"math/rand"
+	"slices"
 	"testing"
 )
 
@@ -38,9 +39,8 @@ func draw(t *testing.T, r *rand.Rand) (Set, func(in map[ID]bool) bool) {
 	return h, naive(participants)
 }
 
-// naive is the definition, written down: a group with weight counts if those
-// inside weigh more than those outside; a quorum has more groups that count
-// than groups that do not.
+// naive is the definition, written down: a group with weight counts if its members inside weigh
+// more than those outside; a quorum has more groups that count than groups that do not.
 func naive(participants []Participant) func(in map[ID]bool) bool {
 	return func(in map[ID]bool) bool {
 		inside, outside := make(map[int64]int64), make(map[int64]int64)
@@ -193,12 +193,27 @@ func TestConfigurationsThatCannotBeCountedAreRefused(t *testing.T) {
 		"named twice":     {{1, 1, 1}, {1, 1, 2}},
 		"negative weight": {{1, -1, 1}},
 		"huge weight":     {{1, WeightMax + 1, 1}},
-		"too many":        make([]Participant, ParticipantsMax+1),
+		"too many":        numbered(ParticipantsMax + 1),
 	} {
 		if _, err := NewHierarchical(participants...); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+	if _, err := NewWeighted(numbered(ParticipantsMax)...); err != nil {
+		t.Errorf("as many participants with as much weight as there may be: %v", err)
+	}
+	if _, err := NewWeighted(numbered(ParticipantsMax + 1)...); err == nil {
+		t.Error("one participant too many: accepted")
+	}
+}
+
+// numbered returns n participants with the highest weight.
+func numbered(n int) []Participant {
+	all := make([]Participant, n)
+	for i := range all {
+		all[i] = Participant{ID: ID(i + 1), Weight: WeightMax, Group: 1}
+	}
+	return all
 }
 
 func TestAJointWithoutANextIsTheCurrent(t *testing.T) {
@@ -217,12 +232,13 @@ func TestSetsKeepTheirOrder(t *testing.T) {
 	if len(s) != 3 || s[0] != -1 || s[2] != 5 || !s.Has(3) || s.Has(4) {
 		t.Fatalf("%v", s)
 	}
-	if s.Add(3) || !s.Add(4) || !s.Remove(-1) || s.Remove(-1) || len(s) != 3 {
+	if s.Add(3) || !s.Add(4) || !s.Remove(-1) || s.Remove(-1) || !slices.Equal(s, IDs{3, 4, 5}) {
 		t.Fatalf("%v", s)
 	}
 }
 
-// A server that only a configuration of others has may have to lead, and so has its weight; nothing needs it.
+// A server that only a configuration learned from others contains may have to lead, and
+// therefore has its weight. Nothing needs it.
 func TestServerOfALearnedConfigurationHasItsWeight(t *testing.T) {
 	w := NewWidened(NewMajority(1, 2), NewMajority(2, 3))
 	for id, want := range map[ID]int64{1: 1, 2: 1, 3: 1, 4: 0} {

@@ -1,28 +1,26 @@
-// Package replica is one whole server as a machine: what has happened goes in
-// as a batch of events, what must be done about it comes out.
+// Package replica is one whole server as a state machine: it takes batches of events, and
+// returns what must be done about them.
 //
-// A Replica owns the tree, the sessions, the watches, and its part in the order
-// of transactions (a zab.Peer) and in elections (a fle.Machine). Step takes
-// everything that has arrived since the last one. It returns what is to be
-// stored and what is to be sent to other servers, and tells the Clients, while
-// it works, what goes to whom. It starts no goroutine, reads no clock and does
-// no I/O: the server package feeds it, and so does the simulator.
+// A Replica owns the tree, the sessions, the watches, and its part in the order of transactions
+// (a zab.Peer) and in elections (a fle.Machine). Step takes everything that has arrived since
+// the last one. It returns what must be stored and what must be sent to other servers, and
+// while it works it tells the Clients what to send to each connection. It starts no goroutine,
+// reads no clock and does no I/O: the server package feeds it, and so does the simulator.
 //
-// A request takes this way. It arrives, and finds its place after those of its
-// connection (pipeline.go). A write goes to the leader: decided here if that is
-// this server (propose.go), else forwarded (forward.go). What is decided is
-// ordered, stored and committed by the peer (order.go), and delivered on every
-// server in the same order: applied to the tree, told to watches, answered
-// where it was asked (deliver.go). A read is answered in its place from the
-// tree (read.go). A standalone server is a leader whose quorum is
-// itself. What observers bring to a follower that serves them goes on to the leader
-// (master.go).
+// A request takes this path. It arrives, and gets its place after the earlier requests of its
+// connection (pipeline.go). A write goes to the leader: it is decided here if that is this
+// server (propose.go), otherwise it is forwarded (forward.go). A decided transaction is
+// ordered, stored and committed by the peer (order.go), and delivered on every server in the
+// same order: it is applied to the tree, watches fire, and the server that received the request
+// answers it (deliver.go). A read is answered from the tree in its place (read.go). A
+// standalone server is a leader whose quorum is itself. What observers send to a follower that
+// serves them is forwarded to the leader (master.go).
 //
-// What a Replica knows is in parts, a file each: which configurations count
-// (ensemble.go), its part in elections (candidacy.go), its role and which clients are
-// served (role.go), what its memory and its tree are worth (trust.go), what its clients
-// have on the way (requests.go), their heartbeats (touches.go), what it has decided as a
-// leader (leading.go), and the last pause of the process (pause.go).
+// The state of a Replica is divided into parts, each in a file of its own: which configurations
+// count (ensemble.go), its part in elections (candidacy.go), its role and which clients are
+// served (role.go), how far its memory and its tree can be trusted (trust.go), what its clients
+// have on the way (requests.go), their heartbeats (touches.go), what it has decided as a leader
+// (leading.go), and the last pause of the process (pause.go).
 //
 // What always holds, by number:
 //
@@ -34,7 +32,8 @@
 //	            every connection: both happen while readers are kept out of the
 //	            tree.
 //	replica-R5  A session's closing deletes its ephemerals in one transaction.
-//	replica-R6  Clients are served in a role only: between two there are none.
+//	replica-R6  Clients are served only in a role: between two roles no client
+//	            is served.
 package replica
 
 import (
@@ -53,16 +52,19 @@ import (
 
 // Options are the settings of a replica. Times are milliseconds.
 type Options struct {
-	// Zab is how this server takes part in the order of transactions. The low byte of
-	// its ID is the top byte of new session ids. Observer is its part at the start;
-	// Solo and DivergedMs are set by the replica.
+	// Zab has the options of this server's part in the order of transactions. The low byte of
+	// its ID is the top byte of new session ids. Observer is the role at the start; Solo and
+	// DivergedMs are set by the replica.
 	Zab zab.Options
-	// Election is how it takes part in elections: its ID and Observer are those of Zab.
+	// Election has the options for elections: its ID and Observer are overwritten with those of
+	// Zab.
 	Election fle.Config
-	// Prep is how transactions are decided: its Auth is the one below.
+	// Prep has the options for deciding transactions: its Auth is overwritten with the one
+	// below.
 	Prep prep.Options
 
-	// SessionKey makes the ids of new sessions ones that nobody can guess: a secret of this start.
+	// SessionKey makes the ids of new sessions impossible to guess: it is a secret of this
+	// start.
 	SessionKey [16]byte
 
 	SessionMinMs      int32
@@ -73,55 +75,54 @@ type Options struct {
 	LocalSessions     bool // see local.go
 	UpgradeSessions   bool
 	ReadOnly          bool // see readonly.go
-	NoClientsOfLeader bool // a leader takes no clients
-	Oracle            bool // of two participants one may go on alone, as Now.PermittedMs says
+	NoClientsOfLeader bool // a leader accepts no clients
+	Oracle            bool // one of two participants may go on alone, as Now.PermittedMs says
 	ReconfigEnabled   bool
 	Reconfig          ensemble.Rules
-	Pending           *ensemble.Config // proposed when the server stopped, by its files; nil for none. Not one whose zxid the log has reached
-	ReapIntervalMs    int64            // between looks for containers and TTL znodes; 0 is never
+	Pending           *ensemble.Config // proposed when the server stopped, according to its files; nil for none. Ignored if the log has reached its zxid
+	ReapIntervalMs    int64            // between searches for containers and TTL znodes; 0 is never
 	ReapPerMinute     int
-	Audit             bool  // Effects.Audited is told
-	ContainerUnusedMs int64 // a container that never had children goes after this; 0 is never
+	Audit             bool  // Effects.Audited is filled in
+	ContainerUnusedMs int64 // a container that never had children is deleted after this; 0 is never
 }
 
-// TouchIntervalMs is how far apart the heartbeats may be that a shell passes
-// on: requests it answers itself need not all be told. Every touch counts for
-// so much longer, so that no session expires early (session-S1). It is short, because
-// it adds to the time until others learn that a client was killed.
+// TouchIntervalMs is how far apart the heartbeats may be that a shell passes on: it need not
+// report every request that it answers itself. Every touch counts for that much longer, so that
+// no session expires early (session-S1). It is short, because it adds to the time until others
+// learn that a client was killed.
 func TouchIntervalMs(tickMs int64) int64 { return min(tickMs/2, 20) }
 
-// ExpirySlackMs is how much longer than its timeout a session lasts at most, from
-// the last heartbeat that the leader was told of to the step that ends it.
+// ExpirySlackMs is how much longer than its timeout a session lasts at most, from the last
+// heartbeat that the leader was told of to the step that ends it.
 func ExpirySlackMs(tickMs int64) int64 { return TouchIntervalMs(tickMs) + expiryStepMs(tickMs) }
 
-// expiryStepMs is the width of an expiry bucket, which adds to it as well.
+// expiryStepMs is the width of an expiry bucket, which also adds to the slack.
 func expiryStepMs(tickMs int64) int64 { return min(max(1, tickMs/2), 10) }
 
-// Now is the time of a Step. Mono only ever grows and counts everything that
-// expires; Wall becomes ctime and mtime.
+// Now is the time of a Step. Mono only ever grows, and everything that expires is measured by
+// it; Wall becomes ctime and mtime.
 type Now struct {
 	MonoMs int64
 	WallMs int64
-	// ArrivedMs is when the oldest event of this Step arrived that is no client's request,
-	// and WaitsMs when the oldest of all did that wait for a later one; 0 if there is none
-	// that was late. What has not been looked at yet is no silence. Requests do not count:
-	// they are not in the way of what other servers say.
+	// ArrivedMs is when the oldest event of this Step that is not a client's request arrived.
+	// WaitsMs is when the oldest of all events arrived that still waits for a later Step. 0 if
+	// there is none that was late. What has not been looked at yet does not count as silence.
+	// Requests do not count in ArrivedMs: they do not delay what other servers say.
 	ArrivedMs, WaitsMs int64
 	// PermittedMs is when the oracle's permission to go on alone ends; 0 if there is none. See
 	// Options.Oracle and PermissionMs.
 	PermittedMs int64
 }
 
-// Replica is a server's state machine. One goroutine owns it; only its Reader
-// may be used by others. Its parts own their fields: what they hold is changed by their
-// own methods alone, each in the file of its type. The replica's methods carry out what
-// concerns several of them.
+// Replica is a server's state machine. One goroutine owns it; only its Reader may be used by
+// others. Each part owns its fields: only the part's own methods, in the file of its type,
+// change them. The replica's methods do what concerns several parts.
 type Replica struct {
 	opts     Options
 	tree     *tree.Tree
 	watches  *watch.Table
 	sessions *session.Table
-	locals   *session.Table // sessions of this server alone
+	locals   *session.Table // sessions that only this server knows
 	ids      *session.IDs
 	reader   Reader
 	fetcher  tree.Fetcher
@@ -141,14 +142,14 @@ type Replica struct {
 	// One step.
 	now         Now
 	steps       uint64
-	longAnswers int    // weight of those made in this step
-	answered    Answer // that was made last: its space is for the next one
+	longAnswers int    // total weight of those made in this step
+	answered    Answer // the last answer made: its memory is used for the next one
 	clients     Clients
 	effects     Effects
 	orders      []zab.Event // for the peer, at the end of the step
 	spare       []zab.Event
-	locked      bool // the tree, against readers
-	remap       bool // the map of domains is to be read again before they are let in
+	locked      bool // the tree is locked against readers
+	remap       bool // the map of domains must be read again before readers are let in
 	applied     tree.Applied
 	tell        []session.ConnID
 	permitted   permitted
@@ -156,7 +157,7 @@ type Replica struct {
 	counts  Counts
 	tallies Tallies
 
-	unreadable error // of the start: a configuration that the data had
+	unreadable error // from the start: a configuration in the data that could not be read
 }
 
 // Counts are totals since the start.
@@ -164,19 +165,18 @@ type Counts struct {
 	Proposed, Delivered, Expired, Reaped, DigestMismatches, Elections int64
 
 	Revalidated  int64 // sessions that learners have asked this leader about
-	Unserved     int64 // connections that were closed because this server has no role
-	StaleReplies int64 // writes whose client had gone when they were delivered
+	Unserved     int64 // connections that were closed because this server had no role
+	StaleReplies int64 // writes whose client had disconnected when they were delivered
 }
 
-// New returns a replica with what recovery has found. A config of nil is that
-// of a standalone server.
+// New returns a replica with what recovery has found. A nil config means a standalone server.
 func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Replica {
 	r := &Replica{
 		opts:     opts,
 		tree:     tree.New(tree.Options{ExtendedTypes: opts.ExtendedTypes}),
 		watches:  watch.New(),
-		sessions: session.New(expiryStepMs(opts.Zab.TickMs), now.MonoMs),
-		locals:   session.New(expiryStepMs(opts.Zab.TickMs), now.MonoMs),
+		sessions: session.New(expiryStepMs(opts.Zab.TickMs)),
+		locals:   session.New(expiryStepMs(opts.Zab.TickMs)),
 		ids:      session.NewIDs(uint8(opts.Zab.ID), opts.SessionKey, now.WallMs),
 		ensemble: newEnsembleState(&opts, config, found.Stored.Last),
 		role:     role{lookingMs: now.MonoMs},
@@ -204,15 +204,15 @@ func New(opts Options, config *ensemble.Config, found Recovered, now Now) *Repli
 	return r
 }
 
-// LoggedConfig returns a reconfig that was logged and is newer than the configuration in
-// force, nil for none. Until the start is over it says that the file is older than the data.
+// LoggedConfig returns a reconfig that was logged and is newer than the configuration in force;
+// nil for none. During the start it shows that the file is older than the data.
 func (r *Replica) LoggedConfig() *ensemble.Config { return r.ensemble.next }
 
-// Heartbeats appends the links on which somebody else may send a heartbeat, zab.Busy, while
-// this server is at a step.
+// Heartbeats appends the links on which another goroutine may send a heartbeat, zab.Busy, while
+// this server is busy with a step.
 func (r *Replica) Heartbeats(links []zab.LinkID) []zab.LinkID { return r.peer.Heartbeats(links) }
 
-// newPeer makes the server's part in Zab again, from what is on disk.
+// newPeer creates the server's part in Zab again, from what is on disk.
 func (r *Replica) newPeer(stored zab.Stored) {
 	stored.NeedSnapshot = r.trust.wantsSnapshot()
 	r.peer = zab.New(r.peerOptions(), zabConfig(r.ensemble.inForce), stored)
@@ -222,7 +222,7 @@ func (r *Replica) newPeer(stored zab.Stored) {
 	if r.full {
 		r.order(zab.Event{Kind: zab.EventSpace})
 	}
-	r.ensemble.tell(false) // this peer knows nothing yet
+	r.ensemble.tell(false) // the new peer knows nothing yet
 	r.tellAlone()
 }
 
@@ -236,10 +236,10 @@ func (r *Replica) peerOptions() zab.Options {
 	o := r.opts.Zab
 	o.Observer, o.DivergedMs = r.ensemble.observer, r.trust.divergedMs
 	if r.ensemble.standalone() {
-		// Nobody is ever synchronized from the history.
+		// Nobody is ever synchronized from this history.
 		o.Solo, o.HistoryMax = true, 64
 	} else if r.trust.voteless() {
-		o.Observer, o.Masters = true, false // it is the leader that restores its vote
+		o.Observer, o.Masters = true, false // only a leader can restore its vote
 	}
 	return o
 }
@@ -250,7 +250,7 @@ func (r *Replica) newPrep() *prep.Prep {
 	return prep.New(r.tree, o)
 }
 
-// Tree returns the data tree, to write a snapshot of it.
+// Tree returns the data tree, for writing a snapshot of it.
 func (r *Replica) Tree() *tree.Tree { return r.tree }
 
 // Watches returns the watch table, for reports.
@@ -263,18 +263,18 @@ func (r *Replica) Sessions() *session.Table { return r.sessions }
 // Leases returns the sessions as a snapshot stores them.
 func (r *Replica) Leases() []session.Lease { return r.sessions.Leases() }
 
-// Reader returns what answers reads; it may be used by many goroutines.
+// Reader returns the part that answers reads; many goroutines may use it.
 func (r *Replica) Reader() *Reader { return &r.reader }
 
 // Counts returns totals since the start.
 func (r *Replica) Counts() Counts { return r.counts }
 
-// Outstanding returns how many proposals of this server are not delivered yet.
+// Outstanding returns how many of this server's proposals are not delivered yet.
 func (r *Replica) Outstanding() int { return r.leading.proposals.size() }
 
-// Step takes a batch of events, tells clients what goes to them, and returns
-// what must be stored and sent. The effects are valid until the next Step, but
-// for Disk, which is given away.
+// Step takes a batch of events, tells clients what is sent to them, and returns what must be
+// stored and sent. The effects are valid until the next Step, except Disk, which then belongs
+// to the caller.
 func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 	invariant.Check(now.MonoMs >= r.now.MonoMs, "replica: time runs backwards")
 	beforeMs := r.now.MonoMs
@@ -309,10 +309,10 @@ func (r *Replica) Step(now Now, batch []Event, clients Clients) *Effects {
 	return &r.effects
 }
 
-// touchedMs is when a session that sends a heartbeat now counts as touched.
+// touchedMs returns the time to record for a session that sends a heartbeat now.
 func (r *Replica) touchedMs() int64 { return r.now.MonoMs + TouchIntervalMs(r.opts.Zab.TickMs) }
 
-// handlers says who takes which event.
+// handlers maps each kind of event to its handler.
 var handlers = [eventKinds]func(*Replica, *Event){
 	EventConnect:      (*Replica).onConnect,
 	EventRequest:      (*Replica).onRequest,
@@ -321,7 +321,7 @@ var handlers = [eventKinds]func(*Replica, *Event){
 	EventTouch:        (*Replica).onTouch,
 	EventDisconnect:   (*Replica).onDisconnect,
 	EventTick:         (*Replica).onTick,
-	EventPaused:       func(*Replica, *Event) {}, // Step has looked at it
+	EventPaused:       func(*Replica, *Event) {}, // Step has handled it already
 	EventDone:         (*Replica).onDone,
 	EventFailed:       (*Replica).onFailed,
 	EventRecovered:    (*Replica).onRecovered,

@@ -19,7 +19,7 @@ func TestTouchesOfManySessionsFitIntoPackets(t *testing.T) {
 	for id := range sessions {
 		r.touches.timeouts[zk.SessionID(id+1)] = 30_000
 	}
-	r.sessions = session.New(100, 0)
+	r.sessions = session.New(100)
 	r.tree = tree.New(tree.Options{})
 	r.onSend(&zab.Effect{Kind: zab.EffectSend, Link: 5, Message: zab.Message{Kind: zab.KindPing, Zxid: 7}})
 	told := 0
@@ -34,10 +34,10 @@ func TestTouchesOfManySessionsFitIntoPackets(t *testing.T) {
 	}
 }
 
-// A ping to an observer whose link has ended since is none to the leader.
+// A ping for an observer whose link has ended since is no ping for the leader.
 func TestTouchesAreForTheLeaderAlone(t *testing.T) {
 	r := learningOn(5)
-	r.sessions = session.New(100, 0)
+	r.sessions = session.New(100)
 	r.touches.timeouts[1] = 30_000
 	for _, link := range []zab.LinkID{9, 5} {
 		r.effects.reset()
@@ -48,7 +48,7 @@ func TestTouchesAreForTheLeaderAlone(t *testing.T) {
 	}
 }
 
-// learningOn is as much of a follower as has a link to its leader.
+// learningOn is the part of a follower that has a link to its leader.
 func learningOn(link zab.LinkID) *Replica {
 	peer := zab.New(zab.Options{ID: 1, TickMs: 100, InitMs: 1000, SyncMs: 1000}, zab.Config{Quorum: quorum.NewMajority(1, 2, 3)}, zab.Stored{})
 	peer.Step(0, []zab.Event{{Kind: zab.EventElected, Server: 2}, {Kind: zab.EventLinkUp, Link: link, Outgoing: true}})

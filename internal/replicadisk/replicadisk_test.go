@@ -34,6 +34,24 @@ func TestANewHistoryBeginsWithASnapshot(t *testing.T) {
 	must(t, h.same(found.State))
 }
 
+// A log without a snapshot is accepted once: the start that was told to trust it takes a snapshot,
+// and the next one does not have to be told.
+func TestALogThatWasTrustedHasASnapshotFromThen(t *testing.T) {
+	mem := newMem(t)
+	d, _ := begin(t, mem, options())
+	h := newHistory(t).add(1, 1, 3)
+	must(t, h.log(d, 0))
+	must(t, d.Close())
+	must(t, mem.Remove("data/version-2/snapshot.0"))
+	opts := options()
+	opts.Store.TrustEmpty = true
+	d, found := begin(t, mem, opts)
+	must(t, h.same(found.State))
+	must(t, d.Close())
+	_, found = begin(t, mem, options())
+	must(t, h.same(found.State))
+}
+
 func TestAnEmptyDirectoryThatIsNotMarkedIsNotTrusted(t *testing.T) {
 	mem := vfs.NewMem()
 	must(t, mem.MkdirAll("data"))
@@ -43,8 +61,8 @@ func TestAnEmptyDirectoryThatIsNotMarkedIsNotTrusted(t *testing.T) {
 	}
 }
 
-// What has come of a history that was lost is a part of it, however often the server
-// starts. A standalone one would serve it as the whole.
+// The part of a lost history that has arrived so far remains a part, however often the server
+// starts. A standalone server would serve it as the whole.
 func TestAPartOfAHistoryIsNotTrusted(t *testing.T) {
 	mem := vfs.NewMem()
 	must(t, mem.MkdirAll("data"))
@@ -84,8 +102,8 @@ func TestAServerThatStandsAloneKeepsNoEpochsAndNoRecords(t *testing.T) {
 	}
 }
 
-// A server of an ensemble is run alone until it has used up an epoch, and then in its
-// ensemble again. One that never was in an ensemble makes no epoch files.
+// A server of an ensemble is run alone until it has used up an epoch, and then in its ensemble
+// again. A server that never was in an ensemble creates no epoch files.
 func TestAServerThatWasAloneForLongCanBeOfAnEnsembleAgain(t *testing.T) {
 	alone := options()
 	alone.Ensemble = false
@@ -126,7 +144,7 @@ func TestRecentRecordsAreTheNewestOfTheLog(t *testing.T) {
 		{2, 0, []zk.Zxid{zx(1, 1), zx(1, 2)}},
 		{3, 0, []zk.Zxid{zx(1, 1), zx(1, 2), zx(1, 3)}},
 		{9, 0, []zk.Zxid{zx(1, 7), zx(1, 8), zx(1, 9)}},
-		{9, 7, []zk.Zxid{zx(1, 8), zx(1, 9)}}, // what a snapshot has is not read again
+		{9, 7, []zk.Zxid{zx(1, 8), zx(1, 9)}}, // records that the snapshot has are not read again
 		{9, 9, nil},
 	} {
 		t.Run(fmt.Sprintf("%d, snapshot at %d", c.records, c.snapshot), func(t *testing.T) {
@@ -176,7 +194,7 @@ func TestOperationsTellOfTheirEnd(t *testing.T) {
 		if event == nil || event.Kind != replica.EventDone || event.Ticket != zab.Ticket(7+i) {
 			t.Errorf("operation %d tells %+v", i, event)
 		}
-		// replicadisk-D1: what was told is there, whatever else is not.
+		// replicadisk-D1: what was reported is there, whatever else is not.
 		_, found := begin(t, mem.CrashClone(0, 1), options())
 		s := found.Stored
 		if s.Last != zx(1, 2) || i >= 1 && s.Accepted != 4 || i >= 2 && s.Current != 3 {
@@ -188,7 +206,7 @@ func TestOperationsTellOfTheirEnd(t *testing.T) {
 		t.Errorf("a reload tells %+v", event)
 	}
 	must(t, h.same(event.Recovered.State))
-	must(t, h.add(5, 1, 1).log(d, zx(1, 2))) // the log goes on
+	must(t, h.add(5, 1, 1).log(d, zx(1, 2))) // the log continues
 }
 
 func TestTruncateGivesTheTreeThatIsLeft(t *testing.T) {
@@ -207,7 +225,7 @@ func TestTruncateGivesTheTreeThatIsLeft(t *testing.T) {
 		left := h.upTo(zx(1, 4))
 		must(t, left.same(event.State))
 
-		// What comes now continues what is left.
+		// New records continue what is left.
 		must(t, left.add(2, 1, 2).log(d, zx(1, 4)))
 		_, found := begin(t, mem.CrashClone(0, 1), options())
 		if found.Stored.Last != zx(2, 2) || found.Mismatches != 0 {
@@ -229,7 +247,7 @@ func TestTruncateFailsWhereTheLogDoesNotHoldThePlace(t *testing.T) {
 	if event.Kind != replica.EventFailed || event.Ticket != 3 {
 		t.Fatalf("told %+v", event)
 	}
-	event = do(t, d, replica.DiskOp{Kind: replica.DiskReload}) // as a replica wants then
+	event = do(t, d, replica.DiskOp{Kind: replica.DiskReload}) // as a replica demands then
 	if event.Recovered.Stored.Last != zx(1, 6) {
 		t.Errorf("the history ends at %s", event.Recovered.Stored.Last)
 	}
@@ -251,7 +269,7 @@ func TestReadLogFindsALearnersPlace(t *testing.T) {
 	must(t, mem.Remove("data/version-2/log.100000001")) // as a purge does
 	for _, c := range []struct {
 		place, to   zk.Zxid
-		first, last zk.Zxid // 0: it cannot be had
+		first, last zk.Zxid // 0: it cannot be read
 	}{
 		{zx(1, 4), zx(2, 4), zx(1, 4), zx(2, 4)},
 		{zx(1, 5), zx(2, 2), zx(1, 5), zx(2, 2)},
@@ -289,7 +307,7 @@ func TestReadLogGivesUpWhereASnapshotIsShorter(t *testing.T) {
 	}
 }
 
-// What a learner is sent in one step has a limit: of records, and of bytes.
+// What a learner is sent in one step is limited, in records and in bytes.
 func TestLogIsReadInParts(t *testing.T) {
 	for _, c := range []struct{ data, recordsMax, parts int }{{10, 7, 7}, {1 << 20, 0, 13}, {10, 0, 1}, {10, 2, 39}} {
 		opts := options()
@@ -319,8 +337,8 @@ func TestLogIsReadInParts(t *testing.T) {
 	}
 }
 
-// A leader's state that finds no space is saved when there is some: the old
-// history stays whole until then.
+// A leader's state that finds no space is saved when there is space again: the old history
+// stays whole until then.
 func TestReplaceThatFindsNoSpaceMayBeAskedForAgain(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())
@@ -345,9 +363,9 @@ func TestReplaceThatFindsNoSpaceMayBeAskedForAgain(t *testing.T) {
 	must(t, h.same(found.State))
 }
 
-// A disk has lost the last record of an epoch in silence, and what it changed was changed
-// again since. The tree is right, and the log lacks a record: no learner is sent it, by
-// this start or by one that begins after it.
+// A disk has silently lost the last record of an epoch, and what that record changed was
+// changed again since. The tree is right, but the log lacks a record: it is sent to no learner,
+// neither by this start nor by one that begins after it.
 func TestLogThatLacksARecordIsSentToNobody(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())
@@ -385,7 +403,8 @@ func TestLogThatLacksARecordIsSentToNobody(t *testing.T) {
 }
 
 // The digests in a log differ from 2.1 on, as after a disk that has lost 1.5, or under a leader
-// whose tree was wrong. Only a server that found the same while it ran knows that it was no loss.
+// whose tree was wrong. Only a server that found the same while it ran knows that nothing was
+// lost.
 func TestStartLearnsNothingFromWhatTheServerHasFoundBefore(t *testing.T) {
 	h := newHistory(t).add(1, 1, 5)
 	lost := len(h.records) - 1
@@ -424,7 +443,7 @@ func TestStartLearnsNothingFromWhatTheServerHasFoundBefore(t *testing.T) {
 	}
 }
 
-// A server whose disk is full cannot note what it has found, and serves on.
+// A server whose disk is full cannot note what it has found, and continues to serve.
 func TestFullDiskStopsNoServerWhoseTreeDiffers(t *testing.T) {
 	mem := newMem(t)
 	d, _ := begin(t, mem, options())
@@ -435,8 +454,8 @@ func TestFullDiskStopsNoServerWhoseTreeDiffers(t *testing.T) {
 	must(t, d.Close())
 }
 
-// TestLogOfAServerAloneThatCountedAcrossAnEpochIsTaken: Apache's counts on to counter 0 of the next
-// epoch. Its directory may become that of a server of an ensemble.
+// TestLogOfAServerAloneThatCountedAcrossAnEpochIsTaken: Apache's standalone server counts on to
+// counter 0 of the next epoch. Its directory may become that of a server of an ensemble.
 func TestLogOfAServerAloneThatCountedAcrossAnEpochIsTaken(t *testing.T) {
 	mem, h := newMem(t), newHistory(t)
 	create := func(zxid zk.Zxid) {

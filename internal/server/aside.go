@@ -8,9 +8,9 @@ import (
 	"github.com/conclave-project/conclave/internal/eventqueue"
 )
 
-// logQueue stands between the server and its log, which may be a full pipe or a slow disk:
-// nobody waits for it, the loop least of all. Of what has no space the oldest is missing, and
-// the next line says how much.
+// logQueue is between the server and its log, which may be a full pipe or a slow disk: nobody
+// waits for the log, least of all the loop. If the queue is full, its oldest lines are dropped,
+// and the next line says how many are missing.
 type logQueue = eventqueue.Queue[logLine]
 
 type logLine struct {
@@ -19,8 +19,18 @@ type logLine struct {
 	missed int
 }
 
-// logAside returns the queue of a log, and a log that puts its lines there.
+// LogAside returns a log whose callers never wait for the one that is given, for what runs beside
+// a server, and a function that waits for its lines for a moment. A server uses the same queue.
+func LogAside(log *slog.Logger) (aside *slog.Logger, wait func()) {
+	queue, aside := logAside(log)
+	return aside, func() { queue.WaitFor(logWaitMax) }
+}
+
+// logAside returns the queue of a log, and a log that writes its lines to the queue.
 func logAside(log *slog.Logger) (*logQueue, *slog.Logger) {
+	if h, ok := log.Handler().(*asideHandler); ok {
+		return h.queue, log
+	}
 	queue := eventqueue.New(logLine.tell, func(l *logLine) *int { return &l.missed })
 	return queue, slog.New(&asideHandler{queue, log.Handler()})
 }
@@ -29,7 +39,7 @@ func (l logLine) tell() {
 	if l.missed > 0 {
 		l.record.AddAttrs(slog.Int("linesMissing", l.missed))
 	}
-	_ = l.to.Handle(context.Background(), l.record) // there is nobody to be told
+	_ = l.to.Handle(context.Background(), l.record) // there is nobody to report the error to
 }
 
 // logWaitMax is how long the end of the server waits for its log.

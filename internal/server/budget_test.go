@@ -31,7 +31,7 @@ func TestBudgetIsGivenInTurn(t *testing.T) {
 	if !given(third) || given(fourth) {
 		t.Fatal("the third has space when the second has gone, the fourth has none")
 	}
-	b.abandon(third) // it was given meanwhile
+	b.abandon(third) // it was granted meanwhile
 	if !given(fourth) || b.mu.left != 2 {
 		t.Fatalf("the fourth has space; %d is left", b.mu.left)
 	}
@@ -57,10 +57,10 @@ func TestShortRequestsCostNothingLongOnesNoMoreThanThereIs(t *testing.T) {
 	}
 }
 
-// Many clients with long multis have few of them in memory at a time, and all are
-// answered, also when some have gone without waiting for their answers.
+// Many clients with long multis have only a few of them in memory at a time, and all are
+// answered, even if some have left without waiting for their answers.
 func TestLongRequestsShareABudget(t *testing.T) {
-	s := start(t, vfs.NewMem(), func(c *Config) { c.TickTime = 10 * time.Second })
+	s := start(t, vfs.NewMem(), func(c *Config) { c.TickTime, c.HandshakeTime = 10*time.Second, 0 })
 	r := zk.Request{Op: zk.OpMulti, Xid: 1}
 	for range 25_000 {
 		r.Ops = append(r.Ops, zk.Request{Op: zk.OpCheck, Path: "/", Version: -1})
@@ -90,7 +90,7 @@ func TestLongRequestsShareABudget(t *testing.T) {
 		}
 		return len(s.conns.all()) == 0
 	})
-	s.inspect(func(*replica.Replica) {}) // and the last one has returned what it had, at the end of the loop's step
+	s.inspect(func(*replica.Replica) {}) // the last one has returned its part too, at the end of the loop's step
 	s.requests.mu.Lock()
 	defer s.requests.mu.Unlock()
 	if left := s.requests.mu.left; left != requestBudgetMax || len(s.requests.mu.waiting) > 0 {
@@ -98,8 +98,8 @@ func TestLongRequestsShareABudget(t *testing.T) {
 	}
 }
 
-// A connection of which the server reads nothing, since it has its requests, does not
-// lose its session: the server tells itself that the client is there.
+// A connection from which the server reads nothing, because it already has its requests, does
+// not lose its session: the server itself notes that the client is alive.
 func TestWaitingForTheLoopIsNoSilence(t *testing.T) {
 	const touches = 5
 	cfg := testConfig(vfs.NewMem(), func(c *Config) { c.TickTime = 20 * time.Millisecond }).withDefaults()

@@ -14,44 +14,44 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// disk owns the data directory. Its goroutine takes all operations that have
-// come and carries them out in order: it appends all records, syncs once, and
-// tells the loop (server-H1).
+// disk owns the data directory. Its goroutine takes all operations that have arrived and
+// carries them out in order: it appends all records, syncs once, and then tells the loop
+// (server-H1).
 type disk struct {
 	data *replicadisk.Disk
-	err  error // after the goroutine has ended
+	err  error // valid after the goroutine has ended
 
 	mu struct {
 		sync.Mutex
 		work  []diskWork
-		roll  bool // start a new segment: a snapshot begins
+		roll  bool // start a new segment, because a snapshot begins
 		ended bool
 	}
 	ready chan struct{}
 	eased chan struct{} // a token when something has been written
 	full  bool
-	gone  bool          // it counts as full: its files have lost their names
+	gone  bool          // it counts as full because its files have lost their names
 	seen  clock.Instant // when the files were last seen under their names
 	sync  syncStats
 }
 
-// diskWork is one operation. A snapshot that replaces the history was begun when
-// the operation was asked for.
+// diskWork is one operation. The snapshot that replaces the history was begun when the
+// operation was issued.
 type diskWork struct {
 	replica.DiskOp
 	snapshot *replicadisk.Snapshot
-	timed    bool // until the record is durable
+	timed    bool // measure the time until the record is durable
 }
 
-// joins reports whether an operation can be part of one write with one sync.
+// joins reports whether an operation can be combined with others into one write with one sync.
 func (w *diskWork) joins() bool { return w.Kind == replica.DiskAppend || w.Kind == replica.DiskSync }
 
 func newDisk(data *replicadisk.Disk) *disk {
 	return &disk{data: data, ready: make(chan struct{}, 1), eased: make(chan struct{}, 1)}
 }
 
-// put gives operations to the disk. What may be on its way is limited by the
-// connections.
+// put gives operations to the disk. The limits of the connections bound how many are on their
+// way.
 func (d *disk) put(ops []diskWork) {
 	d.mu.Lock()
 	d.mu.work = append(d.mu.work, ops...)
@@ -59,7 +59,7 @@ func (d *disk) put(ops []diskWork) {
 	d.signal()
 }
 
-// roll has the next record begin a new segment.
+// roll makes the next record begin a new segment.
 func (d *disk) roll() {
 	d.mu.Lock()
 	d.mu.roll = true
@@ -89,13 +89,12 @@ func (d *disk) take(spare []diskWork) (ops []diskWork, roll, ended bool) {
 	return ops, roll, ended
 }
 
-// spaceRetry is how long a full disk is left alone before it is asked again.
+// spaceRetry is how long to wait before a full disk is tried again.
 const spaceRetry = time.Second
 
-// runDisk writes until it is stopped. Any error of the log is final (server-H2). A stop
-// while the disk is full gives up what waits for space, and all after it: an
-// epoch must not be on disk without the history it stands for, nor a record
-// without those before it.
+// runDisk writes until it is stopped. Any error of the log is final (server-H2). A stop while
+// the disk is full gives up what waits for space, and everything after it: an epoch must not be
+// on disk without the history it stands for, nor a record without those before it.
 func (s *Server) runDisk() {
 	d := s.disk
 	if err := s.checkSpace(); err != nil {
@@ -115,17 +114,17 @@ func (s *Server) runDisk() {
 			return
 		}
 		if ended {
-			return // nothing is given after the end
+			return // nothing is put after the end
 		}
 		clear(ops)
 		spare = ops
 	}
 }
 
-// carryOut does all operations, in order. It fails with errStopped if the server
-// ends while some of them wait for space.
+// carryOut does all operations, in order. It returns errStopped if the server ends while some
+// of them wait for space.
 func (s *Server) carryOut(ops []diskWork, roll bool) error {
-	if s.cfg.Clock.Now().Sub(s.disk.seen) >= spaceRetry {
+	if roll || s.cfg.Clock.Now().Sub(s.disk.seen) >= spaceRetry {
 		if err := s.untilThere(); err != nil {
 			return err
 		}
@@ -155,22 +154,43 @@ func (s *Server) carryOut(ops []diskWork, roll bool) error {
 	return s.checkSpace()
 }
 
-// do carries out one operation. One that finds no space waits for it, if it can be
-// done again: until an epoch's file or a snapshot has its name nothing has
-// changed, and until then nobody is promised anything.
+// do carries out one operation. If it finds no space and can be repeated, it waits for space:
+// until the file of an epoch or a snapshot has its name nothing has changed, and nobody has
+// been promised anything.
 func (s *Server) do(w *diskWork) (*replica.Event, error) {
 	for {
 		if err := s.untilThere(); err != nil {
 			return nil, err
 		}
 		began := s.cfg.Clock.Now()
+		tell := s.replaces(w)
 		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
+		if err == nil && event.Kind == replica.EventDone {
+			tell()
+		}
 		if !w.Kind.Repeatable() || !errors.Is(err, vfs.ErrNoSpace) {
 			return event, err
 		}
 		s.noteSpace(err)
-		if !s.pause(max(spaceRetry, s.cfg.Clock.Now().Sub(began))) { // a large snapshot takes its time to find out
+		if !s.pause(max(spaceRetry, s.cfg.Clock.Now().Sub(began))) { // a large snapshot takes long to fail, so the pause is at least as long
 			return nil, errStopped
+		}
+	}
+}
+
+// replaces returns how to log that the history has become another one, as the leader said. What is
+// given up was never committed, unless this server had taken writes without its ensemble.
+func (s *Server) replaces(w *diskWork) (tell func()) {
+	if w.Kind != replica.DiskTruncate && w.Kind != replica.DiskSaveSnapshot {
+		return func() {}
+	}
+	log, last := s.cfg.Logger, max(s.disk.data.Log().Last(), 0)
+	return func() {
+		switch {
+		case w.Kind == replica.DiskSaveSnapshot:
+			log.Info("took the leader's snapshot in place of the history", "zxid", w.Zxid.String(), "before", last.String())
+		case last > w.Zxid:
+			log.Info("gave up the end of the log, which the leader does not have", "after", w.Zxid.String(), "upTo", last.String())
 		}
 	}
 }
@@ -191,7 +211,7 @@ func (s *Server) untilThere() error {
 	}
 }
 
-// awaitWork waits for operations, or while the disk is full for a time.
+// awaitWork waits for operations; while the disk is full it waits only for a limited time.
 func (s *Server) awaitWork() {
 	if !s.disk.full {
 		<-s.disk.ready
@@ -205,9 +225,8 @@ func (s *Server) awaitWork() {
 	}
 }
 
-// writeRecords appends and syncs. Records that the disk has no space for wait:
-// they have their places in the order already, so a full disk must not fail
-// them.
+// writeRecords appends and syncs. Records for which the disk has no space wait: they already
+// have their places in the order, so a full disk must not make them fail.
 func (s *Server) writeRecords(ops []diskWork) error {
 	for len(ops) > 0 {
 		n := s.fitting(ops)
@@ -218,7 +237,7 @@ func (s *Server) writeRecords(ops []diskWork) error {
 			}
 			if full {
 				if !s.pause(spaceRetry) {
-					return errStopped // nobody was told of these records
+					return errStopped // nobody was told about these records
 				}
 				continue
 			}
@@ -232,8 +251,8 @@ func (s *Server) writeRecords(ops []diskWork) error {
 	return nil
 }
 
-// reserve takes space for a record that has its place in the order; full says that
-// there is none yet.
+// reserve allocates space for a record that has its place in the order; full reports that there
+// is none yet.
 func (s *Server) reserve(w *diskWork) (full bool, err error) {
 	err = s.disk.data.Log().Reserve(int64(len(w.Payload)) + recordOverhead)
 	if errors.Is(err, vfs.ErrNoSpace) {
@@ -246,11 +265,10 @@ func (s *Server) reserve(w *diskWork) (full bool, err error) {
 	return false, nil
 }
 
-// fitting is how many operations the log can do without asking the disk for
-// space.
+// fitting returns how many operations the log can do without asking the disk for space.
 func (s *Server) fitting(ops []diskWork) int {
 	if s.cfg.PreallocBytes <= 0 {
-		return len(ops) // the log takes no space ahead
+		return len(ops) // the log allocates no space ahead
 	}
 	space := s.disk.data.Log().SpaceBytes()
 	for i := range ops {
@@ -263,10 +281,10 @@ func (s *Server) fitting(ops []diskWork) int {
 	return len(ops)
 }
 
-// recordOverhead is at least what the log puts around a record.
+// recordOverhead is an upper bound for the log's framing of a record.
 const recordOverhead = 16
 
-// pause leaves a disk without space alone; false if the server ends meanwhile.
+// pause waits before the disk is tried again; false if the server ends meanwhile.
 func (s *Server) pause(d time.Duration) bool {
 	timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(d))
 	defer timer.Stop()
@@ -278,8 +296,7 @@ func (s *Server) pause(d time.Duration) bool {
 	}
 }
 
-// commitRecords appends records and syncs once for all syncs that were asked
-// for.
+// commitRecords appends records and syncs once for all syncs that were asked for.
 func (s *Server) commitRecords(ops []diskWork) error {
 	log := s.disk.data.Log()
 	bytes, records, ticket := int64(0), 0, zab.Ticket(0)
@@ -314,8 +331,9 @@ func (s *Server) commitRecords(ops []diskWork) error {
 	return nil
 }
 
-// untilSpace writes to the log, again and again while a file system that copies on write
-// has no space for what was allocated. It fails with errStopped if the server ends meanwhile.
+// untilSpace writes to the log, and repeats that while a file system that copies on write has
+// no space to write over what was allocated. It returns errStopped if the server ends
+// meanwhile.
 func (s *Server) untilSpace(write func() error) error {
 	for {
 		err := write()
@@ -329,7 +347,7 @@ func (s *Server) untilSpace(write func() error) error {
 	}
 }
 
-// noteDurable measures how old records are that have become durable.
+// noteDurable measures the age of records that have become durable.
 func (s *Server) noteDurable(ops []diskWork) {
 	wallMs, delays := int64(0), run{of: &s.meters.ackCreations}
 	for i := range ops {
@@ -347,12 +365,11 @@ func (s *Server) noteDurable(ops []diskWork) {
 	delays.end()
 }
 
-// peerBytesMax is how many bytes may wait for the disk before nothing more is read
-// from other servers.
+// peerBytesMax is how many bytes may wait for the disk before reading from other servers stops.
 const peerBytesMax = 64 << 20
 
-// awaitDisk waits until the disk has less to do, or the server ends. A process that is
-// woken wakes the next.
+// awaitDisk waits until the disk has less to do, or the server ends. A goroutine that is woken
+// wakes the next one.
 func (s *Server) awaitDisk() {
 	for s.inFlightBytes.Load() > peerBytesMax {
 		select {
@@ -361,12 +378,12 @@ func (s *Server) awaitDisk() {
 			return
 		}
 		if s.inFlightBytes.Load() <= peerBytesMax {
-			s.disk.ease() // for the next that waits
+			s.disk.ease() // for the next one that waits
 		}
 	}
 }
 
-// ease wakes one who waits.
+// ease wakes one goroutine that waits.
 func (d *disk) ease() {
 	select {
 	case d.eased <- struct{}{}:
@@ -374,8 +391,8 @@ func (d *disk) ease() {
 	}
 }
 
-// checkSpace takes space for the next records, and tells the loop when there is
-// none, or some again.
+// checkSpace allocates space for the next records, and tells the loop when there is none, or
+// when there is space again.
 func (s *Server) checkSpace() error {
 	err := s.disk.data.Log().Ready()
 	full := errors.Is(err, vfs.ErrNoSpace)
@@ -386,8 +403,8 @@ func (s *Server) checkSpace() error {
 	return nil
 }
 
-// noteSpace tells the loop, and the operator, what has changed: why there is no
-// space, or nil.
+// noteSpace tells the loop and the operator what has changed. err is the reason if there is no
+// space, nil if there is.
 func (s *Server) noteSpace(err error) {
 	full := err != nil
 	gone, was := full && !errors.Is(err, vfs.ErrNoSpace), s.disk.gone
@@ -395,11 +412,11 @@ func (s *Server) noteSpace(err error) {
 		return
 	}
 	s.disk.full, s.disk.gone = full, gone
-	s.diskFull.Store(full)
+	s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
+	s.diskFull.Store(full) // after the event: a status that says so describes what the loop does next
 	if full && !gone {
 		s.snaps.purgeSoon()
 	}
-	s.inbox.put(replica.Event{Kind: replica.EventDisk, Full: full})
 	switch {
 	case gone:
 		s.cfg.Logger.Error("the files of this server have gone: what it would write no start could find, so it does as on a full disk; "+
@@ -415,7 +432,7 @@ func (s *Server) noteSpace(err error) {
 	}
 }
 
-// syncStats counts syncs of the log.
+// syncStats has figures about the syncs of the log.
 type syncStats struct {
 	mu              sync.Mutex
 	count           int64

@@ -20,17 +20,18 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// Whole servers, with all that they have beside their machines: goroutines, connections of
-// votes, links, ports, what they save of a configuration. They run on virtual time, where a minute
-// takes as long as what is done in it. Machines lose their power and are paused, connections break
-// and are silent in one direction or both, servers get other roles and other ports, all at one
-// time. Judged is:
+// Whole servers, with everything that they have besides their machines: goroutines, connections
+// for votes, links, ports, and what they save of a configuration. They run on virtual time, where
+// a minute takes as long as the work done in it. Machines lose power and are paused, connections
+// break and are silent in one direction or both, servers get other roles and other ports, all at
+// the same time. Judged is:
 //
 //   - no two servers lead in one epoch, and none ends by itself;
-//   - when all is whole again every server serves within 20 s, with one leader, those that are
-//     out of the configuration too;
-//   - the configuration that was asked for last is in force on all of them;
-//   - each of them has all that was acknowledged, and no ephemeral znode whose session is gone;
+//   - when all is whole again every server serves within 20 s, with one leader, including those
+//     that are out of the configuration;
+//   - the configuration that was requested last is in force on all of them;
+//   - each of them has everything that was acknowledged, and no ephemeral znode whose session is
+//     gone;
 //   - they leave their connections as they are from then on;
 //   - what programs see, see program.
 func TestEnsemblesThroughStorms(t *testing.T) {
@@ -41,14 +42,14 @@ func TestEnsemblesThroughStorms(t *testing.T) {
 	storm.Through(t, few, func(t *testing.T, seed uint64) storm.Played { return newStorm(t, seed, nil) })
 }
 
-// TestStormsFindMutants puts bugs around the servers, which know nothing of them.
+// TestStormsFindMutants puts bugs around the servers, which do not know of them.
 func TestStormsFindMutants(t *testing.T) {
 	if underRace {
-		return // it is about seeds, not about goroutines
+		return // this test is about seeds, not about goroutines
 	}
 	for _, mutant := range stormMutants {
 		t.Run(mutant.name, func(t *testing.T) {
-			storm.Finds(t, mutant.what, 20, func(t *testing.T, seed uint64) storm.Played { return newStorm(t, seed, mutant.put) })
+			storm.Finds(t, mutant.what, 60, func(t *testing.T, seed uint64) storm.Played { return newStorm(t, seed, mutant.put) })
 		})
 	}
 }
@@ -71,9 +72,9 @@ type ensembleStorm struct {
 	machines []*machine // by number, from 1
 	programs []*program
 	mutant   stormMutant
-	plan     roles         // what was asked for last
-	anchor   int           // stays where it is until all is well again
-	decided  chan struct{} // closed when it is in force
+	plan     roles         // what was requested last
+	anchor   int           // this server stays where it is until all is well again
+	decided  chan struct{} // closed when the plan is in force
 	stopped  context.Context
 	slowest  time.Duration // until all was well again
 
@@ -82,7 +83,7 @@ type ensembleStorm struct {
 	acknowledged []string
 }
 
-// newStorm starts an ensemble, and its end with that of the test.
+// newStorm starts an ensemble, which ends with the test.
 func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
 	w := &ensembleStorm{Story: storm.Story{Began: time.Now()}, t: t, random: rand.New(rand.NewPCG(seed, 1)), mutant: mutant, clock: bubble.Clock(1),
 		decided: make(chan struct{}), leaders: map[uint32]int{}}
@@ -126,7 +127,8 @@ func newStorm(t *testing.T, seed uint64, mutant stormMutant) *ensembleStorm {
 	return w
 }
 
-// Play breaks and heals, and looks now and then whether all is well. It implements storm.Played.
+// Play breaks and heals, and checks from time to time whether all is well. It implements
+// storm.Played.
 func (w *ensembleStorm) Play(faults int) {
 	for i := range faults {
 		w.fault()
@@ -140,10 +142,10 @@ func (w *ensembleStorm) Play(faults int) {
 	}
 }
 
-// Said is what has happened last, and how the servers are.
+// Said returns what has happened last, and the state of the servers.
 func (w *ensembleStorm) Said() string { return w.Story.Said() + "\n" + w.describe() }
 
-// Sum says how much a storm has shown.
+// Sum reports how much a storm has covered.
 func (w *ensembleStorm) Sum() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -151,7 +153,7 @@ func (w *ensembleStorm) Sum() string {
 		len(w.acknowledged), w.slowest)
 }
 
-// leads looks at each server that begins to lead.
+// leads checks each server that begins to lead.
 func (w *ensembleStorm) leads(id int, role Role) {
 	if role.Mode != ModeLeader {
 		return
@@ -189,13 +191,13 @@ func (w *ensembleStorm) calm() {
 	w.Breach("not well %v after all is healed: %s", wellWithin, why)
 }
 
-// rest sees that servers which are well leave their connections as they are, and sessions live.
-// Clients dial, too.
+// rest checks that servers which are well leave their connections as they are, and that
+// sessions live. Clients dial, too.
 func (w *ensembleStorm) rest() {
 	const most = 20
 	lasting := 2 * time.Second
 	if w.random.IntN(4) == 0 {
-		lasting = 12 * time.Second // the longest timeout, twice
+		lasting = 12 * time.Second // twice the longest timeout
 	}
 	live := w.connected()
 	before := w.net.Dialed()
@@ -210,7 +212,7 @@ func (w *ensembleStorm) rest() {
 	}
 }
 
-// ill says what is not well yet, "" for nothing.
+// ill returns what is not well yet, "" for nothing.
 func (w *ensembleStorm) ill() string {
 	select {
 	case <-w.decided:

@@ -15,8 +15,8 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A file without a name takes writes and syncs, and no start finds them. What is in memory is
-// all that there is: the server keeps it, and says so.
+// A file without a name accepts writes and syncs, and no start finds it. Then the state exists
+// only in memory: the server keeps it, and reports that.
 func TestServerAcknowledgesNothingThatIsInFilesWithoutNames(t *testing.T) {
 	aside := func(dir string) string { return dir + ".aside" }
 	for _, c := range []struct {
@@ -64,7 +64,7 @@ func TestServerAcknowledgesNothingThatIsInFilesWithoutNames(t *testing.T) {
 			p.must(zk.ErrNotReadOnly, zk.Request{Op: zk.OpSetData, Path: "/n", Version: -1})
 			p.must(zk.OK, zk.Request{Op: zk.OpGetData, Path: "/n"})
 			if c.back == nil {
-				return // the end is clean all the same
+				return // the stop is clean all the same
 			}
 			if err := c.back(s.LogDir()); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,8 @@ func TestServerAcknowledgesNothingThatIsInFilesWithoutNames(t *testing.T) {
 	}
 }
 
-// Files that go while the disk is full are told as well, and so is a disk that is full when they are back.
+// Files that disappear while the disk is full are reported as well, and so is a disk that is
+// full when they are back.
 func TestGoneAndFullAreToldApart(t *testing.T) {
 	log := &awaittest.Log{}
 	s, err := New(testConfig(vfs.NewMem(), func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(log, nil)) }))
@@ -116,5 +117,29 @@ func TestNoEpochGoesIntoADirectoryThatIsGone(t *testing.T) {
 	s.stop(nil)
 	if _, err := s.do(&diskWork{DiskOp: replica.DiskOp{Kind: replica.DiskSetAccepted, Epoch: 7}}); err != errStopped {
 		t.Errorf("%v", err)
+	}
+}
+
+// What makes a file when the directory has been removed a moment ago does not end the server: its memory
+// has the only copy.
+func TestFileInADirectoryThatIsGoneEndsNothing(t *testing.T) {
+	data, log := t.TempDir(), &awaittest.Log{}
+	s, err := New(testConfig(osfs.New(), func(c *Config) { c.DataDir, c.Logger = data, slog.New(slog.NewTextHandler(log, nil)) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := os.RemoveAll(s.LogDir()); err != nil {
+		t.Fatal(err)
+	}
+	s.takeSnapshot(s.beginSnapshot())
+	awaittest.Until(t, "it is said", func() bool { return strings.Contains(log.String(), "no snapshot was taken") })
+	if s.done.Err() != nil {
+		t.Error("the server ends")
+	}
+	s.stop(nil)
+	s.disk.seen = s.cfg.Clock.Now() // they were still there
+	if err := s.carryOut(nil, true); err != errStopped {
+		t.Errorf("a new segment of the log: %v", err)
 	}
 }

@@ -27,17 +27,17 @@ func idlers(s *Server) (n int) {
 	return n
 }
 
-// becomes waits until a server has so many connections, all idle.
+// becomes waits until a server has the given number of connections, all idle.
 func becomes(t *testing.T, s *Server, n int) {
 	t.Helper()
 	awaittest.Until(t, fmt.Sprintf("%d connections are idle", n), func() bool { return idlers(s) == n && len(s.conns.all()) == n })
 }
 
-// patient lets sessions be silent for longer than a test lasts, and clients that read nothing
-// at the end be ended soon.
+// patient lets sessions be silent for longer than a test lasts, and ends clients soon that read
+// nothing at the end.
 func patient(t *testing.T, change func(*Config)) *Server {
 	s := start(t, vfs.NewMem(), func(c *Config) {
-		c.TickTime, c.ConnsPerIPMax = 60*time.Second, 0
+		c.TickTime, c.ConnsPerIPMax, c.HandshakeTime = 60*time.Second, 0, 0
 		if change != nil {
 			change(c)
 		}
@@ -73,7 +73,7 @@ func TestIdleConnectionsHaveNoGoroutines(t *testing.T) {
 	}
 }
 
-// However an idle connection is ended, it goes, and the others stay.
+// However an idle connection is ended, it disappears, and the others stay.
 func TestIdleConnectionSeesItsEnd(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, s *Server, c *conn, p *peer){
 		"the client closes": func(_ *testing.T, _ *Server, _ *conn, p *peer) { p.socket.Close() },
@@ -119,7 +119,7 @@ func TestIdleConnectionSeesItsEnd(t *testing.T) {
 			becomes(t, s, 1)
 			stays.must(zk.OK, zk.Request{Op: zk.OpPing})
 			becomes(t, s, 1)
-			c.ready() // a late event: it would count a goroutine off that is none
+			c.ready() // a late event: it would subtract a goroutine that does not exist
 			c.shut()
 		})
 	}
@@ -194,7 +194,7 @@ func TestIdleConnectionIsWrittenTo(t *testing.T) {
 	const events = 200
 	for name, goes := range map[string]func(t *testing.T, s *Server, c *conn, p *peer){
 		"the client reads": func(t *testing.T, s *Server, c *conn, p *peer) {
-			_ = c.socket.(*net.TCPConn).SetWriteBuffer(1 << 20) // else it takes long
+			_ = c.socket.(*net.TCPConn).SetWriteBuffer(1 << 20) // otherwise it takes long
 			_ = p.socket.(*net.TCPConn).SetReadBuffer(1 << 20)
 			p.reply(zk.OpPing)
 			p.must(zk.OK, zk.Request{Op: zk.OpPing})
@@ -221,7 +221,7 @@ func TestIdleConnectionIsWrittenTo(t *testing.T) {
 			p.must(zk.OK, zk.Request{Op: zk.OpAddWatch, Path: path, Watches: zk.WatchPersistent})
 			p.must(zk.OK, zk.Request{Op: zk.OpPing})
 			other.must(zk.OK, zk.Request{Op: zk.OpPing})
-			becomes(t, s, 2) // else its own goroutine may write the first events, and wait for the client
+			becomes(t, s, 2) // otherwise its own goroutine may write the first events, and wait for the client
 			c := s.conns.all()[0]
 			_ = c.socket.(*net.TCPConn).SetWriteBuffer(4 << 10)
 			_ = p.socket.(*net.TCPConn).SetReadBuffer(4 << 10)
@@ -282,7 +282,7 @@ func (r *registering) Control(f func(fd uintptr)) error {
 	return r.RawConn.Control(f)
 }
 
-// What happens while a connection goes to be idle is not missed.
+// Events are not missed while a connection becomes idle.
 func TestConnectionThatGoesToBeIdleIsWoken(t *testing.T) {
 	nothing := func(*Server, *conn, net.Conn) {}
 	asks := func(_ *Server, _ *conn, client net.Conn) {
@@ -315,7 +315,7 @@ func TestConnectionThatGoesToBeIdleIsWoken(t *testing.T) {
 			s.task(c.serve)
 			p := &stormClient{socket: client}
 			asks := strings.HasPrefix(name, "a request")
-			if err := p.connect(nil); err != nil && asks { // who is ended may have had no answer
+			if err := p.connect(nil); err != nil && asks { // a client whose session is ended may have had no answer
 				t.Fatal(err)
 			}
 			if !asks {
@@ -351,7 +351,7 @@ func pair(t *testing.T) (client, server net.Conn) {
 	return client, server
 }
 
-// A connection that is to see its end waits in a goroutine, and is served until then.
+// A connection that must see its end waits in a goroutine, and is served until then.
 func TestEndingConnectionIsNotIdle(t *testing.T) {
 	s := patient(t, nil)
 	p := dial(t, s, nil)

@@ -14,7 +14,7 @@ import (
 )
 
 // Followers serve observers at a port that is the same on all of them, and open while they
-// follow. Servers have addresses of their own here, as those of Linux's loopback device.
+// follow. The servers have addresses of their own here, from Linux's loopback device.
 func TestFollowersServeObservers(t *testing.T) {
 	ports := freePorts(t, 9)
 	text := ""
@@ -81,8 +81,12 @@ func TestFollowersServeObservers(t *testing.T) {
 	if err := ends[first](); err != nil {
 		t.Error(err)
 	}
-	awaittest.Until(t, "the observer has another master", func() bool { return master() != 0 && master() != first })
-	if second := master(); second == leader {
+	var second quorum.ID
+	awaittest.Until(t, "the observer has another master", func() bool {
+		second = master()
+		return second != 0 && second != first
+	})
+	if second == leader {
 		t.Errorf("the observer is served by the leader, while server %d follows", 6-int(first)-int(leader))
 	}
 	again := dial(t, all[4], c)

@@ -5,9 +5,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/replica"
+	"github.com/conclave-project/conclave/internal/replicadisk"
+	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// A snapshot pauses after each portion for as long as that has taken, within a bound.
+// A snapshot pauses after each portion for as long as the portion has taken, within a bound.
 func TestPortionsAndPausesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, end := 0, errors.New("enough")
@@ -28,4 +32,17 @@ func TestPortionsAndPausesTakeTurns(t *testing.T) {
 			}
 		}
 	})
+}
+
+// An election while a snapshot is being written is no failure, of which operators are alerted:
+// the next role takes another one.
+func TestSnapshotOfARoleThatHasEndedHasNotFailed(t *testing.T) {
+	s := start(t, vfs.NewMem(), nil)
+	var b *replicadisk.Snapshot
+	s.inspect(func(*replica.Replica) { b = s.beginSnapshot() })
+	b.GiveUp()
+	s.takeSnapshot(b)
+	if n := s.Status().SnapshotsFailed; n != 0 {
+		t.Errorf("%d snapshots have failed", n)
+	}
 }

@@ -7,7 +7,7 @@ import (
 
 // Each request touches its session.
 func TestATouchAllocatesNothing(t *testing.T) {
-	table := New(1000, 0)
+	table := New(1000)
 	s := table.Open(testIDs.Next(table), 30_000, 0)
 	table.Open(testIDs.Next(table), 30_000, 0) // the bucket of both stays when one leaves it
 	table.Touch(s, 1)
@@ -16,7 +16,7 @@ func TestATouchAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkOpen is what a session takes of a server's memory, its connection apart.
+// BenchmarkOpen measures the memory that a session takes on a server, without its connection.
 func BenchmarkOpen(b *testing.B) {
 	const sessions = 100_000
 	var bytes uint64
@@ -24,7 +24,7 @@ func BenchmarkOpen(b *testing.B) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		table := New(1000, 0)
+		table := New(1000)
 		for n := range int64(sessions) {
 			table.Open(testIDs.Next(table), 30_000, n/1000)
 		}

@@ -1,13 +1,13 @@
-// Package session is the table of sessions: whose each is, until when it lasts, and which
-// connection it is attached to.
+// Package session is the table of sessions: which client each belongs to, until when it lasts,
+// and which connection it is attached to.
 //
-// It is a machine: milliseconds of a monotonic clock come in with each call,
-// nothing happens by itself. What always holds:
+// It is a machine: each call passes the milliseconds of a monotonic clock, and nothing happens
+// by itself. What always holds:
 //
 //	session-S1  A session never expires earlier than its timeout after its last
-//	            touch, with the timeout that it had then: a shorter one takes
-//	            nothing back that its client may count on. And at most one
-//	            bucket later (ZooKeeper: one tick).
+//	            touch, with the timeout that it had then: a shorter timeout does
+//	            not take away time that its client may count on. It expires at
+//	            most one bucket later (ZooKeeper: one tick).
 //	session-S2  A session that is closing stays closing: no touch revives it.
 //	session-S3  An id is never given while a session has it.
 package session
@@ -19,27 +19,27 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ConnID names a connection of a client to this server; 0 is none.
+// ConnID identifies a client's connection to this server; 0 is none.
 type ConnID uint64
 
 // Session is one client's lease.
 type Session struct {
 	ID        zk.SessionID
-	TimeoutMs int32 // as negotiated by the connection it is attached to
-	// LongestMs is the timeout in the log, by which every later leader counts. So
-	// no client is told a longer one.
+	TimeoutMs int32 // as negotiated on the connection it is attached to
+	// LongestMs is the timeout in the log, which every later leader uses. So no client is
+	// promised a longer one.
 	LongestMs int32
 	Conn      ConnID // the connection it is attached to, 0 if none
 	Closing   bool   // a closeSession is on its way
 	Coming    bool   // its createSession is on its way
 	Local     bool   // known to this server alone, see Options of the replica
-	Upgrading bool   // a local one, of which the createSession is on its way
-	Owner     uint64 // who serves its client, in the caller's numbers; 0 is not known
+	Upgrading bool   // a local session whose createSession is on its way
+	Owner     uint64 // the server or link that its client is connected to, in the caller's numbers; 0 is not known
 	ToldMs    int64  // on a learner: when its leader last learned of a heartbeat
 
 	expiresMs int64 // end of the bucket in which it expires
-	bucketMs  int64 // bucket it is listed in; at or before expiresMs
-	place     int   // there
+	bucketMs  int64 // the bucket it is listed in; at or before expiresMs
+	place     int   // index in that bucket
 }
 
 // Table holds all sessions of a server. It is not safe for concurrent use.
@@ -47,21 +47,18 @@ type Table struct {
 	byID    map[zk.SessionID]*Session
 	buckets map[int64][]*Session // by the millisecond at which they end
 	stepMs  int64
-	doneMs  int64 // all buckets up to here are empty
-	nextMs  int64 // no session is listed before; 0: none is listed
+	nextMs  int64 // no session is listed in an earlier bucket; 0: none is listed
 }
 
 // New returns an empty table. stepMs is the width of an expiry bucket.
-func New(stepMs, nowMs int64) *Table {
-	t := &Table{byID: map[zk.SessionID]*Session{}, buckets: map[int64][]*Session{}, stepMs: stepMs}
-	t.doneMs = t.bucket(nowMs) - stepMs
-	return t
+func New(stepMs int64) *Table {
+	return &Table{byID: map[zk.SessionID]*Session{}, buckets: map[int64][]*Session{}, stepMs: stepMs}
 }
 
-// bucket returns the end of the bucket that nowMs lies in.
+// bucket returns the end of the bucket that contains nowMs.
 func (t *Table) bucket(nowMs int64) int64 { return (nowMs/t.stepMs + 1) * t.stepMs }
 
-// Open adds a session, or gives one that exists its timeout again.
+// Open adds a session. A session that exists already gets its full timeout again.
 func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
 	s, ok := t.byID[id]
 	if !ok {
@@ -76,8 +73,8 @@ func (t *Table) Open(id zk.SessionID, timeoutMs int32, nowMs int64) *Session {
 
 func (t *Table) list(s *Session, nowMs int64) {
 	invariant.Check(!s.Closing, "session: one that is closing gets its timeout again (session-S2)")
-	s.expiresMs = t.bucket(nowMs + int64(s.TimeoutMs))
-	t.put(s, max(s.expiresMs, t.doneMs+t.stepMs))
+	s.expiresMs = t.bucket(nowMs + max(0, int64(s.TimeoutMs)))
+	t.put(s, s.expiresMs)
 	if t.nextMs == 0 || s.bucketMs < t.nextMs {
 		t.nextMs = s.bucketMs
 	}
@@ -89,18 +86,18 @@ func (t *Table) put(s *Session, bucketMs int64) {
 	t.buckets[bucketMs] = append(list, s)
 }
 
-// NextMs returns when Expire is worth a call, and false if there is no session.
-// It may be too early, never too late.
+// NextMs returns when Expire may have something to do; false if there is no session. The time
+// may be too early, never too late.
 func (t *Table) NextMs() (int64, bool) { return t.nextMs, t.nextMs != 0 }
 
-// Get returns a session, nil if there is none.
+// Get returns a session; nil if there is none.
 func (t *Table) Get(id zk.SessionID) *Session { return t.byID[id] }
 
 // Count returns the number of sessions.
 func (t *Table) Count() int { return len(t.byID) }
 
-// Touch gives a session its full timeout again. The session moves to its new
-// bucket only when the old one ends, so that a touch costs next to nothing.
+// Touch gives a session its full timeout again. The session moves to its new bucket only when
+// the old one ends, so a touch costs next to nothing.
 func (t *Table) Touch(s *Session, nowMs int64) {
 	if s.Closing {
 		return
@@ -114,7 +111,7 @@ func (t *Table) Resume(s *Session, conn ConnID, timeoutMs int32, nowMs int64) {
 	t.Touch(s, nowMs)
 }
 
-// Remove takes a session out.
+// Remove removes a session.
 func (t *Table) Remove(id zk.SessionID) {
 	s, ok := t.byID[id]
 	if !ok {
@@ -124,8 +121,8 @@ func (t *Table) Remove(id zk.SessionID) {
 	t.unlist(s)
 }
 
-// unlist takes a session out of its bucket, by swapping it with the last: all sessions
-// of one timeout may be in one. Those that have expired are in none.
+// unlist removes a session from its bucket by moving the last one to its place, because all
+// sessions of one timeout may be in one bucket. Expired sessions are in no bucket.
 func (t *Table) unlist(s *Session) {
 	list := t.buckets[s.bucketMs]
 	if s.place >= len(list) || list[s.place] != s {
@@ -140,16 +137,14 @@ func (t *Table) unlist(s *Session) {
 	}
 }
 
-// Expire marks the sessions whose time is over as closing and returns their
-// ids, sorted. Each is returned once; it stays in the table until Remove.
+// Expire marks the sessions that have expired as closing and returns their ids, sorted. Each is
+// returned once; it stays in the table until Remove.
 func (t *Table) Expire(nowMs int64) []zk.SessionID {
 	var expired []zk.SessionID
 	last := t.bucket(nowMs) - t.stepMs
 	if t.nextMs == 0 || t.nextMs > last {
-		t.doneMs = max(t.doneMs, last)
 		return nil
 	}
-	t.doneMs = last
 	for _, end := range t.ended(last) {
 		list := t.buckets[end]
 		delete(t.buckets, end)
@@ -175,8 +170,9 @@ func (t *Table) Expire(nowMs int64) []zk.SessionID {
 	return expired
 }
 
-// ended returns the ends of the buckets up to last, sorted. They are taken from the table,
-// not counted up to last: any time may have passed, while the machine was suspended.
+// ended returns the ends of the buckets up to last, sorted. It looks through the table instead
+// of counting up to last, because any amount of time may have passed while the machine was
+// suspended.
 func (t *Table) ended(last int64) []int64 {
 	var ends []int64
 	for end := range t.buckets {
@@ -188,12 +184,11 @@ func (t *Table) ended(last int64) []int64 {
 	return ends
 }
 
-// Reset begins again, as the server does between two roles: sessions that never
-// were created go, none is closing or attached, and every one has the timeout in
-// the log in full again.
+// Reset starts again, as the server does between two roles: sessions that were never created
+// are removed, none is closing or attached, and each has the full timeout from the log again.
 func (t *Table) Reset(nowMs int64) {
 	clear(t.buckets)
-	t.doneMs, t.nextMs = t.bucket(nowMs)-t.stepMs, 0
+	t.nextMs = 0
 	for id, s := range t.byID {
 		if s.Coming {
 			delete(t.byID, id)
@@ -204,7 +199,7 @@ func (t *Table) Reset(nowMs int64) {
 	}
 }
 
-// RemoveUpgrading takes out the local sessions of which the createSession is on its way.
+// RemoveUpgrading removes the local sessions whose createSession is on its way.
 func (t *Table) RemoveUpgrading() {
 	for id, s := range t.byID {
 		if s.Upgrading {
@@ -226,9 +221,9 @@ type Lease struct {
 	TimeoutMs int32
 }
 
-// Leases returns the sessions that a snapshot stores, sorted by id: those whose
-// creation has been delivered (ZOOKEEPER-2926). One that is still on its way may
-// be lost in a crash, and a snapshot must not have it then.
+// Leases returns the sessions that a snapshot stores, sorted by id: those whose creation has
+// been delivered (ZOOKEEPER-2926). The creation of a session that is still on its way may be
+// lost in a crash, and then no snapshot may have it.
 func (t *Table) Leases() []Lease {
 	all := make([]Lease, 0, len(t.byID))
 	for id, s := range t.byID {
@@ -251,7 +246,7 @@ type Bucket struct {
 	Sessions []zk.SessionID
 }
 
-// Buckets returns when which sessions expire if no heartbeat of theirs arrives.
+// Buckets returns which sessions expire at what time if they send no heartbeat.
 func (t *Table) Buckets() []Bucket {
 	byEnd := map[int64][]zk.SessionID{}
 	for id, s := range t.byID {

@@ -31,7 +31,7 @@ func TestPasswordsAreZooKeepers(t *testing.T) {
 func TestSessionExpiresAfterItsTimeoutAndWithinOneStep(t *testing.T) {
 	const step, timeout = 1000, 4000
 	for touched := int64(0); touched < 3*step; touched += 137 {
-		table := New(step, 0)
+		table := New(step)
 		s := table.Open(testIDs.Next(table), timeout, 0)
 		table.Touch(s, touched)
 		for now := int64(0); ; now += 10 {
@@ -45,12 +45,48 @@ func TestSessionExpiresAfterItsTimeoutAndWithinOneStep(t *testing.T) {
 	}
 }
 
-// TestNextIsWhenExpireHasSomethingToDo: a table that is asked only when it says
-// so expires as early as one that is asked all the time.
+// A client that comes back, or opens what there is already, has its whole timeout from then on.
+func TestSessionThatIsOpenedOrResumedHasItsTimeoutAgain(t *testing.T) {
+	const step, timeout = 100, 1000
+	for what, again := range map[string]func(table *Table, s *Session){
+		"opened":  func(table *Table, s *Session) { table.Open(s.ID, timeout, 900) },
+		"resumed": func(table *Table, s *Session) { table.Resume(s, 5, timeout, 900) },
+	} {
+		table := New(step)
+		s := table.Open(7, timeout, 0)
+		again(table, s)
+		if got := table.Expire(900 + timeout - 1); len(got) > 0 {
+			t.Errorf("%s: it expires too early", what)
+		}
+		if got := table.Expire(900 + timeout + step); !slices.Equal(got, []zk.SessionID{7}) {
+			t.Errorf("%s: %v expired, expected session 7", what, got)
+		}
+		if table.Count() != 1 {
+			t.Errorf("%s: there are %d sessions", what, table.Count())
+		}
+	}
+}
+
+// A damaged snapshot may have any timeout. Such a session expires at the next step.
+func TestSessionWithoutATimeoutExpiresAtOnce(t *testing.T) {
+	for _, timeout := range []int32{0, -1, math.MinInt32} {
+		table := New(100)
+		table.Open(7, timeout, 1000)
+		if next, ok := table.NextMs(); !ok || next != 1100 {
+			t.Errorf("timeout %d: next at %d, %t", timeout, next, ok)
+		}
+		if got := table.Expire(1100); !slices.Equal(got, []zk.SessionID{7}) {
+			t.Errorf("timeout %d: %v expired, expected session 7", timeout, got)
+		}
+	}
+}
+
+// TestNextIsWhenExpireHasSomethingToDo: a table that is asked only at the times that it names
+// expires sessions as early as one that is asked all the time.
 func TestNextIsWhenExpireHasSomethingToDo(t *testing.T) {
 	const step = 10
 	rng := rand.New(rand.NewPCG(1, 2))
-	lazy, eager := New(step, 0), New(step, 0)
+	lazy, eager := New(step), New(step)
 	asked, expired := 0, 0
 	for now := int64(0); now < 20_000; now++ {
 		id := zk.SessionID(1 + rng.IntN(20))
@@ -84,16 +120,17 @@ func TestNextIsWhenExpireHasSomethingToDo(t *testing.T) {
 	}
 }
 
-// The machine was suspended, or the disk full for days, and Expire was not called. It costs
-// what the sessions cost, whatever time has passed: a walk of all this time has no end.
+// The machine was suspended, or the disk full for days, and Expire was not called. Its cost
+// depends on the sessions, not on the time that has passed: a walk over all this time would not
+// end.
 func TestExpireDoesNotWalkTheTimeThatPassed(t *testing.T) {
 	const never = math.MaxInt64 / 4
-	table := New(10, 0)
+	table := New(10)
 	table.Open(7, 30_000, 0)
 	closing := table.Open(8, 30_000, 0)
 	closing.Closing = true
 	lasting := table.Open(9, 30_000, 0)
-	table.Touch(lasting, never) // as a heartbeat that is read before Expire
+	table.Touch(lasting, never) // like a heartbeat that is read before Expire
 	expired := make(chan []zk.SessionID)
 	go func() { expired <- table.Expire(never) }()
 	select {
@@ -110,13 +147,13 @@ func TestExpireDoesNotWalkTheTimeThatPassed(t *testing.T) {
 	judgeBuckets(t, table)
 }
 
-// A session expires in the first call of Expire after its bucket has ended, however far
-// apart the calls are.
+// A session expires in the first call of Expire after its bucket has ended, however far apart
+// the calls are.
 func TestExpireAfterJumpsEqualsItsModel(t *testing.T) {
 	for seed := range uint64(50) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		const step = 10
-		table, now := New(step, 0), int64(0)
+		table, now := New(step), int64(0)
 		ends := map[zk.SessionID]int64{}
 		bucket := func(ms int64) int64 { return (ms/step + 1) * step }
 		for range 2000 {
@@ -153,7 +190,7 @@ func TestExpireAfterJumpsEqualsItsModel(t *testing.T) {
 }
 
 func TestClosingSessionIsNotRevived(t *testing.T) {
-	table := New(100, 0)
+	table := New(100)
 	s := table.Open(7, 1000, 0)
 	if got := table.Expire(2000); !slices.Equal(got, []zk.SessionID{7}) {
 		t.Fatalf("expired %v", got)
@@ -168,10 +205,11 @@ func TestClosingSessionIsNotRevived(t *testing.T) {
 	}
 }
 
-// TestAShorterTimeoutTakesNothingBack that was promised before, and counts from
-// then on. After a change of roles the longest in the log counts again.
+// TestAShorterTimeoutTakesNothingBack: a shorter timeout does not revoke what was promised
+// before, and counts from then on. After a change of roles the longest timeout in the log
+// counts again.
 func TestAShorterTimeoutTakesNothingBack(t *testing.T) {
-	table := New(100, 0)
+	table := New(100)
 	s := table.Open(7, 30000, 0)
 	table.Resume(s, 3, 1000, 50)
 	if len(table.Expire(29900)) != 0 {
@@ -190,12 +228,12 @@ func TestAShorterTimeoutTakesNothingBack(t *testing.T) {
 	}
 }
 
-// testIDs are those of server 3.
+// testIDs are the ids of server 3.
 var testIDs = NewIDs(3, [16]byte{1}, 1)
 
 func TestIdsOfLiveSessionsAreNotGivenAgain(t *testing.T) {
 	first := NewIDs(3, [16]byte{1}, 7)
-	table, locals := New(100, 0), New(100, 0)
+	table, locals := New(100), New(100)
 	table.Open(first.Next(), 1000, 0)
 	locals.Open(first.Next(), 1000, 0)
 	third := first.Next()
@@ -204,8 +242,8 @@ func TestIdsOfLiveSessionsAreNotGivenAgain(t *testing.T) {
 	}
 }
 
-// Nobody can tell the ids of others from the own one: they do not follow each other, nor do those
-// of another start, or of another key.
+// Nobody can infer the ids of others from their own: they are not consecutive, nor are those of
+// another start, or of another key.
 func TestIdsAreNotToBeGuessed(t *testing.T) {
 	seen := map[zk.SessionID]bool{}
 	for _, ids := range []*IDs{NewIDs(200, [16]byte{1}, 7), NewIDs(200, [16]byte{1}, 8), NewIDs(200, [16]byte{2}, 7)} {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// above names what only seeds above those that have names draw, each with one in how many runs has it
-// at least.
+// above names what is drawn only by seeds above those that have names. For each, oneIn says that at
+// least one run in that many has it.
 var above = []struct {
 	name  string
 	oneIn int
@@ -22,6 +22,7 @@ var above = []struct {
 	{"directories that are put back", 8, func(p *Plan) bool {
 		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultOldCopy })
 	}},
+	{"links that report what is written", 7, func(p *Plan) bool { return p.Encrypted }},
 	{"loops that are behind", 7, func(p *Plan) bool { return p.Behind }},
 	{"long steps", 7, func(p *Plan) bool { return p.LongSteps }},
 	{"claims that are not true", 8, func(p *Plan) bool { return p.Liars }},
@@ -50,7 +51,7 @@ func TestSeedsAboveThoseWithNamesDrawMore(t *testing.T) {
 	}
 }
 
-// The first runs that have each of them keep their promises.
+// The first runs that have each of these keep their promises.
 func TestWhatIsDrawnAboveKeepsItsPromises(t *testing.T) {
 	var plans []Plan
 	for _, x := range above {

@@ -12,31 +12,33 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// link is one end of a connection between a learner and its leader: packets as
-// bytes, and snapshots between them.
+// link is one end of a connection between a learner and its leader: packets as bytes, and
+// snapshots between them.
 type link struct {
 	p        *process
 	id       zab.LinkID
 	stream   *stream
 	outgoing bool // the learner's end
-	observes bool // it came to the port for observers
-	held     bool // a snapshot is being written: what comes after waits
+	observes bool // it came in on the port for observers
+	held     bool // a snapshot is being written: later packets wait
 	waiting  []byte
 	closing  bool
 	ordering ordering
-	early    bool    // of a mutant: UPTODATE was not waited for
-	halved   bool    // of a mutant: the last ping was not sent
-	loading  bool    // the state after a SNAP has to come
+	early    bool    // of a mutant that does not wait for UPTODATE
+	halved   bool    // of a mutant that has not sent the last ping
+	loading  bool    // the state after a SNAP is still to come
 	snapshot zk.Zxid // of that SNAP
+	readMs   int64   // when something last came
+	movedMs  int64   // when progress was last reported: encrypted.go
 }
 
-// toLink does what the replica wants done with other servers.
+// toLink carries out the replica's effects that concern other servers.
 func (p *process) toLink(e *zab.Effect) {
 	if e.Kind == zab.EffectConnect {
 		p.dialing++
 		untilMs := p.w.nowMs + p.w.plan.InitMs
 		if e.Master {
-			untilMs = 0 // once: there are others
+			untilMs = 0 // try only once: there are others
 		}
 		p.dial(e.Server, e.Master, p.dialing, untilMs)
 		return
@@ -72,7 +74,7 @@ func (p *process) toLink(e *zab.Effect) {
 	}
 }
 
-// senderOf returns the sender of what an end of a link receives.
+// senderOf returns the kind of sender whose packets an end of a link receives.
 func senderOf(outgoing bool) peerwire.Sender {
 	if outgoing {
 		return peerwire.FromLeader
@@ -83,7 +85,7 @@ func senderOf(outgoing bool) peerwire.Sender {
 // redialMs is the pause between two attempts to reach a leader.
 const redialMs = 50
 
-// dial tries to reach a leader until a time. A newer attempt ends an older one.
+// dial tries to reach a leader until a given time. A newer attempt ends an older one.
 func (p *process) dial(leader quorum.ID, master bool, number int, untilMs int64) {
 	p.later(p.random.between(0, p.delayMs()), func() {
 		t := p.w.byID(leader)
@@ -113,13 +115,13 @@ func (p *process) linkUp(t *process, master bool) {
 // accept makes a link of one end of a new connection.
 func (p *process) accept(s *stream, outgoing, observes bool) {
 	p.linkID++
-	l := &link{p: p, id: p.linkID, stream: s, outgoing: outgoing, observes: observes}
+	l := &link{p: p, id: p.linkID, stream: s, outgoing: outgoing, observes: observes, readMs: p.w.nowMs}
 	p.links[l.id] = l
 	s.received, s.ended = l.read, l.down
 	p.push(replica.Event{Kind: replica.EventLinkUp, Link: l.id, Outgoing: outgoing, Observers: observes})
 }
 
-// down is the end of the link.
+// down handles the end of the link.
 func (l *link) down() {
 	if l.p.links[l.id] == l {
 		delete(l.p.links, l.id)
@@ -127,11 +129,11 @@ func (l *link) down() {
 	}
 }
 
-// write puts packets on their way, or after the snapshot that is being written.
+// write sends packets, or queues them behind the snapshot that is being written.
 func (l *link) write(b []byte) {
 	most := l.p.w.plan.LinkBytes
 	if l.p.w.is(OutboxDrops) {
-		most /= 16 // what it drops comes sooner than its bound
+		most /= 16 // its drops must come before its bound
 	}
 	if l.queued()+len(b) > most {
 		l.p.w.tally.Slow++
@@ -146,10 +148,11 @@ func (l *link) write(b []byte) {
 		return
 	}
 	l.stream.send(b)
+	l.moves()
 }
 
-// queued is how much waits behind the snapshots on the way: a receiver that does not
-// read is disconnected, as package peernet does it.
+// queued returns how much waits behind the snapshots in transit: a receiver that does not
+// read is disconnected, as in package peernet.
 func (l *link) queued() int {
 	if l.held || len(l.stream.other.parcels) > 0 {
 		return len(l.waiting)
@@ -157,7 +160,7 @@ func (l *link) queued() int {
 	return len(l.stream.out)
 }
 
-// finish closes the link after everything sent.
+// finish closes the link after everything was sent.
 func (l *link) finish() {
 	if l.closing && !l.held {
 		delete(l.p.links, l.id)
@@ -165,8 +168,9 @@ func (l *link) finish() {
 	}
 }
 
-// read takes whole packets, and the snapshot after a SNAP.
+// read reads whole packets, and the snapshot after a SNAP.
 func (l *link) read() {
+	l.readMs = l.p.w.nowMs
 	s := l.stream
 	for !s.closed {
 		if l.loading {
@@ -187,7 +191,7 @@ func (l *link) read() {
 	}
 }
 
-// packet hands a message to the replica; false if it cannot be read.
+// packet passes a message to the replica; it returns false if it cannot be decoded.
 func (l *link) packet(b []byte) bool {
 	m, err := peerwire.DecodeMessage(bytes.Clone(b), peerwire.DataBytesMax, senderOf(l.outgoing))
 	if errors.Is(err, peerwire.ErrUnknownKind) {
@@ -219,7 +223,7 @@ func (l *link) packet(b []byte) bool {
 	return true
 }
 
-// readSnapshot takes the state after a SNAP once all of it is here.
+// readSnapshot takes the state after a SNAP once it has arrived completely.
 func (l *link) readSnapshot() bool {
 	s := l.stream
 	if len(s.parcels) == 0 || int64(len(s.in)) < s.parcels[0].bytes {
@@ -253,8 +257,8 @@ func (l *link) readSnapshot() bool {
 	return true
 }
 
-// readLog reads the log for a learner, a part at a time. It is done beside everything
-// else, when the part before has left.
+// readLog reads the log for a learner, one part at a time, each when the previous part was
+// sent. Everything else continues meanwhile.
 func (p *process) readLog(id zab.LinkID, zxid, to zk.Zxid) {
 	p.awake(p.random.between(0, 4*int64(p.w.plan.DiskMs)), func() {
 		l := p.links[id]

@@ -2,9 +2,9 @@ package sim
 
 import "fmt"
 
-// Mutant is a known bug, put back around a server: at its disk, on its links, in
-// what it receives and in what it says to clients. The code of servers and clients
-// knows nothing of them. A simulator that does not find them proves nothing.
+// Mutant is a known bug, put back around a server: at its disk, on its links, in what it
+// receives and in what it sends to clients. The code of servers and clients does not
+// contain the mutants. A simulator that does not find them proves nothing.
 type Mutant uint8
 
 // The mutants.
@@ -66,7 +66,7 @@ const (
 	WatchesNotSetAgain
 	WatchesSetTooNew
 
-	// What clients work at (mutant_work.go).
+	// What clients use (mutant_work.go).
 	QuotaNotEnforced
 	ACLNotChecked
 	IdentitiesLost
@@ -110,6 +110,9 @@ const (
 	OracleTellsBoth
 	PermissionOutlives
 
+	// Links that report what is written to them (encrypted.go).
+	OwnBytesCount
+
 	// Cumulative links (mutant_ensemble.go).
 	AckAhead
 	CommitAhead
@@ -129,7 +132,7 @@ const (
 	mutants
 )
 
-// mutantTexts are the name of each mutant, where it was met, and what it does.
+// mutantTexts has the name of each mutant, where the bug was found, and what it does.
 var mutantTexts = [mutants]struct{ name, id, what string }{
 	None:              {"none", "", "nothing is wrong"},
 	LogNotSynced:      {"log-not-synced", "etcd 14370", "the log is never synced"},
@@ -222,6 +225,8 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 	OracleTellsBoth:    {"oracle-tells-both", "its promise", "an oracle lets both of two servers go on without the other"},
 	PermissionOutlives: {"permission-outlives", "found here", "a permission of the oracle lasts until another answer comes, over a pause too"},
 
+	OwnBytesCount: {"own-bytes-count", "found here", "what a learner writes to its leader counts as coming from there"},
+
 	AckAhead:    {"ack-ahead", "made up", "an ACK stands for all that has come, not for what is on disk"},
 	CommitAhead: {"commit-ahead", "made up", "a COMMIT stands for all that was proposed"},
 
@@ -239,13 +244,13 @@ var mutantTexts = [mutants]struct{ name, id, what string }{
 // String names the mutant.
 func (m Mutant) String() string { return mutantTexts[m].name }
 
-// Origin is where the bug was met: an issue, a paper, a scenario.
+// Origin says where the bug was found: an issue, a paper, a scenario.
 func (m Mutant) Origin() string { return mutantTexts[m].id }
 
-// What says what the mutant does.
+// What describes what the mutant does.
 func (m Mutant) What() string { return mutantTexts[m].what }
 
-// Mutants are all of them.
+// Mutants returns all mutants.
 func Mutants() []Mutant {
 	var all []Mutant
 	for m := None + 1; m < mutants; m++ {

@@ -10,9 +10,9 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// Plan is everything about a run that is drawn from its seed before it begins:
-// the size of the ensemble, its settings, the clients, and what goes wrong when.
-// A plan can be made smaller, and run again.
+// Plan is everything about a run that is drawn from its seed before it begins: the size of
+// the ensemble, its settings, the clients, and what goes wrong when. A plan can be made
+// smaller, and run again.
 type Plan struct {
 	Seed         uint64
 	Participants int
@@ -64,6 +64,7 @@ type Plan struct {
 	Liars     bool // servers claim more than they have: liars.go
 	LongSteps bool // who stalls is at a long step, and says so: longstep.go
 	Behind    bool // loops of servers are behind with their work: behind.go
+	Encrypted bool // links report what is written to them: encrypted.go
 
 	Missing bool // servers are taken away in the end: missing.go
 
@@ -117,13 +118,14 @@ func Draw(seed uint64) Plan {
 	p.behind(branch(seed, "behind", 0))
 	p.stray(branch(seed, "stray", 0))
 	p.oldCopies(branch(seed, "old copies", 0))
+	p.encrypted(branch(seed, "encrypted", 0))
 	p.underOracle()
 	p.Missing = branch(seed, "missing", 0).oneIn(2)
 	return p
 }
 
-// links draws which servers acknowledge and commit records one by one, as Apache's do: none, all,
-// or some, so that one leader has links of both kinds.
+// links draws which servers acknowledge and commit records one by one, as Apache's do:
+// none, all, or some, so that one leader may have links of both kinds.
 func (p *Plan) links(r *random) {
 	switch pick := r.below(10); {
 	case pick == 0:
@@ -133,8 +135,8 @@ func (p *Plan) links(r *random) {
 	}
 }
 
-// silence draws, for some runs, that a server is taken for silent within a tick, as
-// conclave.silenceMs allows: between half a tick and one, and longer than a packet may take.
+// silence draws, for some runs, that a server counts as silent within a tick, as
+// conclave.silenceMs allows: after more than half a tick and more than a packet may take.
 func (p *Plan) silence(r *random) {
 	if r.oneIn(10) {
 		p.SyncMs = max(silenceMin, r.between(p.TickMs/2, p.TickMs))
@@ -143,11 +145,11 @@ func (p *Plan) silence(r *random) {
 
 const silenceMin = 400
 
-// patienceMs is for how long a ping and its answer may be on their way together before
-// somebody is taken for silent: answers are as far apart as pings, and that.
+// patienceMs is how long a ping and its answer may be in transit together before a server
+// counts as silent: answers are as far apart as pings, plus that time.
 func (p *Plan) patienceMs() int64 {
 	o := zab.Options{TickMs: p.TickMs, SyncMs: p.SyncMs}
-	const steps = 50 // in which both ends look at what has come
+	const steps = 50 // in which both ends handle what has arrived
 	return p.SyncMs - o.PingMs() - steps
 }
 
@@ -172,8 +174,8 @@ func (p *Plan) settings(r *random) {
 	p.Depth = 1 + r.below(4)
 }
 
-// faults draws what goes wrong: half of the runs have little trouble, two in
-// five more, one in ten much, for an ensemble that is always down shows nothing.
+// faults draws what goes wrong: half of the runs have little trouble, two in five more, and
+// one in ten much. Not more, because an ensemble that is always down shows nothing.
 func (p *Plan) faults(r *random) {
 	gapMs := int64(4000)
 	switch pick := r.below(10); {
@@ -196,7 +198,7 @@ func (p *Plan) faults(r *random) {
 	}
 }
 
-// add puts faults among the others, in the order of their times.
+// add inserts faults in the order of their times.
 func (p *Plan) add(faults ...Fault) {
 	for _, f := range faults {
 		if f.AtMs < p.WildMs {
@@ -208,8 +210,8 @@ func (p *Plan) add(faults ...Fault) {
 
 func (p *Plan) servers() int { return p.Participants + p.Observers + p.Spares }
 
-// ensemble draws what the ensemble is beyond its first servers, from a branch of
-// its own.
+// ensemble draws, from a branch of its own, what the ensemble has besides its first
+// servers.
 func (p *Plan) ensemble(r *random) {
 	p.ZeroID = r.oneIn(4)
 	p.AutoCreate = r.oneIn(3)
@@ -219,7 +221,7 @@ func (p *Plan) ensemble(r *random) {
 	}
 }
 
-// sessions draws what a session is, from a branch of its own.
+// sessions draws the clients' sessions, from a branch of its own.
 func (p *Plan) sessions(r *random) {
 	p.Local = r.oneIn(4)
 	p.Upgrade = p.Local && !r.oneIn(4)
@@ -235,12 +237,12 @@ func (p *Plan) sessionMaxMs() int64 {
 	return p.SessionMs
 }
 
-// historyBytes is how much of the history a learner is sent at most, in memory or
-// from the log: half of the share of what may wait on its link that it has in
-// production, for headers are most of what transactions are here.
+// historyBytes is how much of the history a learner is sent at most, from memory or from
+// the log. It is half of the share of a link's queue that it has in production, because
+// transactions consist mostly of headers here.
 func (p *Plan) historyBytes() int { return p.LinkBytes / 8 }
 
-// config is the configuration of the ensemble.
+// config returns the configuration of the ensemble.
 func (p *Plan) config() *ensemble.Config {
 	text := ""
 	for place := range p.Participants + p.Observers {
@@ -258,9 +260,9 @@ func (p *Plan) config() *ensemble.Config {
 	return parse(text + "version=0")
 }
 
-// configOf is that with which the server at a place starts first. A server that
-// waits to be taken in has a line of its own in it: as an observer where groups count,
-// for it is in none yet.
+// configOf returns the configuration with which the server at a place first starts. A
+// server that waits to be taken in also has a line in it; with groups, as an observer,
+// because it is in no group yet.
 func (p *Plan) configOf(place int) *ensemble.Config {
 	c := p.config()
 	if c.Member(p.idOf(place)) != nil {
@@ -269,7 +271,7 @@ func (p *Plan) configOf(place int) *ensemble.Config {
 	return parse(lineOf(p.idOf(place), c.Groups != nil, 0) + "\n" + c.Text())
 }
 
-// lineOf is a server's line in a configuration.
+// lineOf returns a server's line in a configuration.
 func lineOf(id quorum.ID, observer bool, moves int) string {
 	role := "participant"
 	if observer {
@@ -279,14 +281,14 @@ func lineOf(id quorum.ID, observer bool, moves int) string {
 	return fmt.Sprintf("server.%d=10.0.0.%d:%d:%d:%s;%d", id, id+1, 2888+port, 3888+port, role, 2181+port)
 }
 
-// parse reads a text of our own.
+// parse parses a configuration that the simulator has written.
 func parse(text string) *ensemble.Config {
 	c, err := ensemble.Parse(text)
 	must(err)
 	return c
 }
 
-// idOf is the id of the server at a place.
+// idOf returns the id of the server at a place.
 func (p *Plan) idOf(place int) quorum.ID {
 	if p.ZeroID {
 		place--

@@ -29,52 +29,52 @@ type process struct {
 	place  int
 	random *random
 	clock  clock
-	mem    *vfs.Mem // survives the process
+	mem    *vfs.Mem // survives the end of the process
 	fs     *vfs.Faulty
 
 	up          bool
-	crampedMs   int64 // leading without space since then, or not at all
-	life        int   // grows with every start and end: what was planned for an older one is void
-	mayMs       int64 // until when the oracle lets it go on alone; 0: it does not
-	permittedMs int64 // until when it takes itself for permitted
-	patientMs   int64 // it need end no session before, after a pause
-	steppedMs   int64 // when it has stepped last in this life, on its own clock; 0 not yet
+	crampedMs   int64 // when it began to lead without space; 0 if it does not
+	life        int   // grows with every start and end; what was planned in an older life does not happen
+	mayMs       int64 // until when the oracle permits it to go on alone; 0 for not at all
+	permittedMs int64 // until when it considers itself permitted
+	patientMs   int64 // after a pause, it need not end a session before this time
+	steppedMs   int64 // its last step in this life, by its own clock; 0 for none
 	untilMs     int64
-	slowMs      int64 // of the network, while a fault lasts
-	downMs      int64 // it is not started before
+	slowMs      int64 // delay of the network during a fault
+	downMs      int64 // it is not started before this time
 	missing     bool  // it is gone for good: missing.go
 
 	replica  *replica.Replica
 	inbox    []replica.Event
-	stray    *process        // whom those reach that dial this server
-	lanes    lanes           // where the loop may be behind: then the inbox is empty
-	waitedMs int64           // since then something waits that the last step has left, by its own clock; 0: nothing
-	spare    []replica.Event // empty, the inbox of the step before
+	stray    *process        // the server that is reached by dialing this one
+	lanes    lanes           // used when the loop may be late; the inbox is then empty
+	waitedMs int64           // since when something waits that the last step has left, by its own clock; 0 for nothing
+	spare    []replica.Event // the empty inbox of the previous step
 	runs     func()          // run
 	woken    bool
-	wakeMs   int64 // when a step is planned at the latest
+	wakeMs   int64 // the latest time for which a step is planned
 	serving  bool
-	roles    int // in which it has served
+	roles    int // number of roles in which it has served
 	epoch    uint32
 
 	addressing
 	settings settings
-	filesMs  int64 // how long its configuration files take to be written
+	filesMs  int64 // how long it takes to write its configuration files
 	turns    turns
 	rot      rot
 	links    map[zab.LinkID]*link
 	linkID   zab.LinkID
-	dialing  int    // number of the newest Connect
-	packet   []byte // where one is put together
+	dialing  int    // number of the latest Connect
+	packet   []byte // buffer for building a packet
 	ports    map[session.ConnID]*port
 	connID   session.ConnID
 	phantoms phantoms                    // of a mutant
 	masks    masks                       // of a mutant
-	owners   map[zk.SessionID]zab.LinkID // of a mutant: by which each session was asked for last
-	inFlight []*port                     // of this step: with something to send
-	touches  []zab.Touch                 // of a mutant: of all sessions ever
-	wiped    *zk.Zxid                    // how far its history went when its disk was lost, until it serves again
-	hasMet   bool                        // it has met a row of the tables in this life: lastMet
+	owners   map[zk.SessionID]zab.LinkID // of a mutant: the link over which each session was last requested
+	inFlight []*port                     // connections with something to send in this step
+	touches  []zab.Touch                 // of a mutant: touches of all sessions ever
+	wiped    *zk.Zxid                    // the end of its history when its disk was lost, until it serves again
+	hasMet   bool                        // lastMet is valid: it has met a row of the tables in this life
 	lastMet  uint8
 }
 
@@ -89,7 +89,8 @@ func newProcess(w *world, place int) *process {
 	return p
 }
 
-// dataDir is where servers keep everything but the log, which may have another directory.
+// dataDir is where servers keep everything except the log, which may have another
+// directory.
 const (
 	dataDir  = "/data"
 	otherDir = "/log"
@@ -112,7 +113,7 @@ func (p *process) replaceDisk() {
 	must(p.mem.SyncDir("/"))
 }
 
-// format makes a new disk, marked to begin a history if that needs a mark.
+// format prepares a new disk, with a mark that it begins a history if that is needed.
 func (p *process) format() {
 	p.replaceDisk()
 	if p.w.plan.AutoCreate {
@@ -121,7 +122,7 @@ func (p *process) format() {
 	p.touch(p.w.plan.logDir() + "/initialize")
 }
 
-// must is for what cannot fail: a disk in memory without faults.
+// must is for operations that cannot fail, on a disk in memory without faults.
 func must(err error) {
 	if err != nil {
 		panic(err)
@@ -145,7 +146,7 @@ func (p *process) options() replica.Options {
 	return replica.Options{
 		SessionKey: p.sessionKey(),
 		Zab: zab.Options{
-			ID: p.id, Life: int64(p.life), Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
+			ID: p.id, Life: int64(p.life)<<8 | int64(p.id), Observer: p.observes(), TickMs: plan.TickMs, InitMs: plan.InitMs, SyncMs: plan.SyncMs,
 			HistoryMax: p.settings.historyMax, HistoryBytes: int64(plan.historyBytes()), CounterMax: plan.CounterMax,
 			ForceSnapshot: p.settings.forceSnapshot, OneByOne: p.settings.oneByOne, Masters: plan.Masters,
 			Met: func(r zab.Row) { p.met(rows.messages[r]) },
@@ -162,15 +163,15 @@ func (p *process) options() replica.Options {
 	}
 }
 
-// observes reports whether the server began as an observer; a reconfig may have
-// changed that.
+// observes reports whether the server started as an observer; a reconfig may have changed
+// its role.
 func (p *process) observes() bool {
 	plan := &p.w.plan
 	return p.place > plan.Participants && p.place <= plan.Participants+plan.Observers
 }
 
-// start begins a process on the disk that is there. A disk that is refused is
-// replaced if it may be damaged; what this project has written is never refused.
+// start starts a process on the existing disk. A disk that is refused is replaced if it may
+// be damaged; one that is not damaged must never be refused.
 func (p *process) start() {
 	if p.up || p.mustWait() {
 		return
@@ -193,11 +194,11 @@ func (p *process) start() {
 	p.links, p.linkID, p.phantoms = map[zab.LinkID]*link{}, 0, phantoms{}
 	p.ports, p.connID = map[session.ConnID]*port{}, 0
 	p.turns.disk = disk
-	if found.Mismatches > 0 && !p.rot.lied && !p.w.trouble.spoilt { // else it is how the server notices that a record is missing
+	if found.Mismatches > 0 && !p.rot.lied && !p.w.trouble.spoilt { // otherwise this is how the server notices that a record is missing
 		p.w.fail(&check.Violation{Property: "digest", Detail: fmt.Sprintf("server %v finds %d digests of its log that are not those of its tree, first at %s",
 			p.node, found.Mismatches, found.FirstMismatch)})
 	}
-	if found.Store.Lost != nil { // and it knows
+	if found.Store.Lost != nil { // the server knows it
 		p.rot.lied, p.rot.lost = false, true
 		p.w.tally.Short++
 	}
@@ -208,7 +209,7 @@ func (p *process) start() {
 	p.findLogged()
 	p.w.oracle.begins(p)
 	if p.w.plan.Solo {
-		p.w.watcher.serve(p) // from the start on
+		p.w.watcher.serve(p) // it serves from its start on
 	}
 	p.tick()
 	p.wake()
@@ -232,13 +233,13 @@ func (p *process) recover() (*replicadisk.Disk, *replicadisk.Found, error) {
 	return disk, found, nil
 }
 
-// refused is a server that does not start. A full disk may have space later; one
-// that is damaged is emptied, as an operator is told to.
+// refused handles a server that does not start. A full disk may have space later; a damaged
+// one is emptied, as operators are told to do.
 func (p *process) refused(err error) {
 	p.w.note(p.node, "refuses", 0, 0, err.Error())
 	life := p.life
 	switch {
-	case p.turns.crashed: // its disk is as the loss of power has left it
+	case p.turns.crashed: // its disk is as the power failure has left it
 	case errors.Is(err, vfs.ErrNoSpace), errors.Is(err, errInjected):
 		p.mem = p.mem.KillClone()
 	case p.w.trouble.isDamaged(p):
@@ -260,7 +261,7 @@ func (p *process) now() replica.Now {
 	return replica.Now{MonoMs: p.clock.mono(p.w.nowMs), WallMs: p.clock.wall(p.w.nowMs), PermittedMs: p.permittedMs}
 }
 
-// later plans something for this life of the process.
+// later plans something for the current life of the process.
 func (p *process) later(ms int64, what func()) {
 	life := p.life
 	p.w.after(ms, func() {
@@ -270,7 +271,7 @@ func (p *process) later(ms int64, what func()) {
 	})
 }
 
-// awake plans something that a process which stalls does not do.
+// awake plans something that does not happen while the process stalls.
 func (p *process) awake(ms int64, what func()) {
 	life := p.life
 	p.w.after(ms, func() {
@@ -284,7 +285,7 @@ func (p *process) awake(ms int64, what func()) {
 	})
 }
 
-// tick tells the replica the time, four times a tick of its own.
+// tick tells the replica the time, four times in each of its ticks.
 func (p *process) tick() {
 	p.later(p.clock.wait(p.w.nowMs, p.clock.mono(p.w.nowMs)+max(p.w.plan.TickMs/4, 1)), func() {
 		p.push(replica.Event{Kind: replica.EventTick})
@@ -292,7 +293,7 @@ func (p *process) tick() {
 	})
 }
 
-// push adds an event; a moment later the replica is stepped with all there are.
+// push adds an event; a moment later the replica takes a step with all events.
 func (p *process) push(e replica.Event) {
 	switch {
 	case !p.up:
@@ -312,7 +313,7 @@ func (p *process) wake() {
 	}
 }
 
-// run steps the replica with everything that has come.
+// run steps the replica with all events that have arrived.
 func (p *process) run() {
 	p.woken = false
 	p.step()
@@ -324,7 +325,7 @@ func (p *process) run() {
 	}
 }
 
-// planElection plans the step that the replica wants.
+// planElection plans the step that the replica wants for its election.
 func (p *process) planElection() {
 	at, wanted := p.replica.WakeMs()
 	if !wanted || at == p.wakeMs {
@@ -339,7 +340,7 @@ func (p *process) planElection() {
 	})
 }
 
-// step gives the replica everything that has come, and carries out what it wants.
+// step gives the replica all events that have arrived, and carries out the effects.
 func (p *process) step() {
 	batch := p.inbox
 	p.inbox = p.spare[:0]
@@ -361,6 +362,7 @@ func (p *process) step() {
 	p.mask(batch)
 	p.takeStray(batch)
 	effects := p.replica.Step(now, batch, p)
+	p.leavesTheSilent()
 	p.unmask(effects)
 	p.w.tally.Elections += int(p.replica.Counts().Elections - before)
 	for i := range batch {
@@ -385,8 +387,8 @@ func (p *process) step() {
 	p.spare = batch
 }
 
-// slackMs is how late a session may end here: as late as one likes while the process
-// waits for what was sent during a pause.
+// slackMs returns how late a session may end here. There is no limit while the process
+// still handles what was sent during a pause.
 func (p *process) slackMs() int64 {
 	if p.now().MonoMs < p.patientMs {
 		return math.MaxInt32
@@ -398,7 +400,7 @@ func (p *process) slackMs() int64 {
 	return replica.ExpirySlackMs(p.w.plan.TickMs) + lagMs
 }
 
-// carryOut does what the replica wants done. Anything may end the process.
+// carryOut carries out the replica's effects. Any of them may end the process.
 func (p *process) carryOut(effects *replica.Effects) {
 	life := p.life
 	for i := range effects.Left {
@@ -429,8 +431,8 @@ func (p *process) leads() bool {
 	return p.up && p.replica.Serving() && p.replica.Peer().State() == zab.Leading
 }
 
-// end is the end of the process. Silently: its machine is gone, too, so nobody
-// tells those it was connected to.
+// end ends the process. silently means that its machine is gone too, so nobody tells the
+// others that their connections have ended.
 func (p *process) end(silently bool) {
 	p.w.tally.Crashes++
 	p.w.trouble.disturb(0)
@@ -448,7 +450,7 @@ func (p *process) end(silently bool) {
 	p.turns.end()
 }
 
-// kill ends the process; what it has written is in its machine's memory.
+// kill ends the process; what it has written is still in its machine's memory.
 func (p *process) kill(why string) {
 	if p.up {
 		p.w.note(p.node, "kill", 0, 0, why)
@@ -457,7 +459,7 @@ func (p *process) kill(why string) {
 	}
 }
 
-// power ends the machine: of what was not synced a part stays.
+// power cuts the machine's power: only a part of the unsynced data stays.
 func (p *process) power(keep int64, silently bool, why string) {
 	if !p.up {
 		return
@@ -466,14 +468,14 @@ func (p *process) power(keep int64, silently bool, why string) {
 	p.loseUnsynced(keep)
 }
 
-// noteEnd is the end of a machine whose power is lost.
+// noteEnd handles the end of a machine that has lost power.
 func (p *process) noteEnd(silently bool, why string) {
 	p.w.note(p.node, "power", 0, 0, why)
 	p.end(silently)
 }
 
-// loseUnsynced puts the disk in place that a loss of power leaves at this moment. What
-// was opened on the one before stays there.
+// loseUnsynced replaces the disk by what a power failure leaves now. Files that were opened
+// on the old disk stay there.
 func (p *process) loseUnsynced(keep int64) {
 	p.mem = p.mem.CrashClone(int(keep), int64(p.random.next()>>1))
 }
@@ -489,11 +491,11 @@ func (p *process) flow() {
 	p.flowVotes()
 }
 
-// longDelay is how many times NetMs a packet may take that is late.
+// longDelay is how many times NetMs a late packet may take.
 const longDelay = 20
 
-// delayMs is how long a packet of this server may take: mostly short, now and
-// then long.
+// delayMs returns how long a packet of this server takes: mostly a short time, now and then
+// a long one.
 func (p *process) delayMs() int64 {
 	most := int64(p.w.plan.NetMs)
 	if p.random.oneIn(40) {
@@ -502,7 +504,8 @@ func (p *process) delayMs() int64 {
 	return max(most, p.slowMs)
 }
 
-// sortedKeys are the keys of a map, in order: nothing may depend on that of maps.
+// sortedKeys returns the keys of a map in order, because nothing may depend on the order of
+// maps.
 func sortedKeys[K ~uint64 | ~int64 | ~int, V any](m map[K]V) []K {
 	keys := make([]K, 0, len(m))
 	for k := range m {

@@ -19,7 +19,7 @@ var seeds = flag.Int("seeds", 200, "how many seeds to run")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	debug.SetGCPercent(1600) // runs are short and make much garbage
+	debug.SetGCPercent(1600) // runs are short and make a lot of garbage
 	os.Exit(m.Run())
 }
 
@@ -39,7 +39,7 @@ func runAll(plans ...Plan) []Report {
 	return reports
 }
 
-// drawn are the plans of seeds from 1 on.
+// drawn returns the plans of the first seeds, from 1.
 func drawn(count int) []Plan {
 	var plans []Plan
 	for seed := range uint64(count) {
@@ -73,8 +73,8 @@ func TestEnsemblesKeepTheirPromises(t *testing.T) {
 	}
 }
 
-// rareRows is how many rows 200 seeds may miss that 2,000 meet: conclave sim
-// --coverage wants all of them.
+// rareRows is the number of rows that 200 seeds may miss although 2,000 meet them: conclave sim
+// --coverage requires all of them.
 const rareRows = 6
 
 func TestTheSameSeedGivesTheSameTrace(t *testing.T) {
@@ -114,7 +114,7 @@ func TestNothingIsLostWhereNothingGoesWrong(t *testing.T) {
 	for seed := uint64(1); seed <= 10; seed++ {
 		plan := Draw(seed)
 		plan.Faults, plan.Missing, plan.CounterMax, plan.Observers = nil, false, 0, 1
-		// A hasty client gives an answer up that takes long, and the session in it ends by itself.
+		// A hasty client gives up an answer that takes long, and the session in it ends by itself.
 		plan.SessionMs, plan.NetMs = max(plan.SessionMs, 10*plan.TickMs), min(plan.NetMs, 6)
 		r := Run(plan, nil)
 		if r.Err != nil || r.Tally.Crashes != 0 || r.Tally.Expired != 0 || r.Tally.Acked == 0 {
@@ -123,8 +123,8 @@ func TestNothingIsLostWhereNothingGoesWrong(t *testing.T) {
 	}
 }
 
-// hunts are the faults in which a mutant shows, for those that chance alone may
-// not meet in a hundred runs. conclave sim --mutants hunts without this help.
+// hunts lists the faults that reveal a mutant, for mutants that chance alone may not reveal in a
+// hundred runs. conclave sim --mutants hunts without this help.
 var hunts = map[Mutant][]FaultKind{
 	EpochBeforeLog:        {FaultCrashEpoch, FaultCrashAtOp, FaultIsolate},
 	PromiseForgotten:      {FaultCrashEpoch, FaultPower, FaultPowerAll, FaultIsolate},
@@ -155,11 +155,12 @@ var hunts = map[Mutant][]FaultKind{
 	DataTrusted:           {FaultPower, FaultCrashAtOp},
 	OracleTellsBoth:       {FaultIsolate, FaultCutBoth, FaultKill},
 	PermissionOutlives:    {FaultPause, FaultPause, FaultIsolate},
+	OwnBytesCount:         {FaultPause, FaultDeaf, FaultKill},
 	TimeoutsMixed:         {FaultClientKill, FaultClientPause, FaultClientDrop},
 }
 
-// hunt is the plan of a seed in which a mutant is likely to show: three servers,
-// short sessions, busy clients, slow disks, and its faults one upon the other.
+// hunt returns the plan of a seed, changed so that a mutant is likely to show: three servers, short
+// sessions, busy clients, slow disks, and the mutant's faults in quick succession.
 func hunt(m Mutant, seed uint64) Plan {
 	plan := Draw(seed)
 	plan.Mutant = m
@@ -172,12 +173,12 @@ func hunt(m Mutant, seed uint64) Plan {
 func (p *Plan) prey(m Mutant) {
 	p.Participants, p.Clients, p.WildMs, p.ThinkMs, p.Depth, p.DiskMs = 3, 5, 20_000, 40, 4, 20
 	p.TickMs, p.InitMs, p.SyncMs, p.SessionMs = 100, 800, 400, 1500
-	if m == SyncWithoutQuorum { // a leader that does not learn of another for long
+	if m == SyncWithoutQuorum { // a leader that does not learn of another one for a long time
 		p.SyncMs, p.InitMs, p.SessionMs, p.FinalizeMs, p.DiskMs = 2000, 2000, 8000, 0, 2
 	}
 	p.ForceSnapshot = m == SnapshotSavedLate || m == OldHistoryKept || m == SnapshotLosesSession || m == SnapshotLosesACL || m == ReconfigNotInSnapshot
 	switch m {
-	case DeleteSkipped: // snapshots one after the other, of what changes most
+	case DeleteSkipped: // one snapshot after another, of what changes most
 		p.Work, p.Portions, p.SnapCount = WorkDirs, 8, 30
 	case SnapshotLosesACL:
 		p.Work = WorkRights
@@ -187,7 +188,7 @@ func (p *Plan) prey(m Mutant) {
 		p.Work, p.SnapCount = WorkBytes, 1000
 	case OldQuorumDiscovers, ReconfigNotInSnapshot:
 		p.Reconfig, p.Spares, p.Observers, p.FinalizeMs = true, 2, 0, 0
-	case SnapshotOutlivesRole, FailureUntold: // others go on, and the snapshot ends in time
+	case SnapshotOutlivesRole, FailureUntold: // the others go on, and the snapshot ends in time
 		p.Participants, p.SnapCount, p.Portions, p.SnapSlow, p.DiskMs, p.LinkBytes = 5, 40, 8, 5, 4, 1<<20
 		p.ForceSnapshot, p.SomeSnapshot = false, m == FailureUntold
 	case WeightZeroLeads:
@@ -201,6 +202,8 @@ func (p *Plan) prey(m Mutant) {
 		p.LinkBytes = 12 << 10
 	case LostDiskVotesAtOnce:
 		p.AutoCreate = true
+	case OwnBytesCount:
+		p.Encrypted, p.LinkBytes = true, 1<<20
 	case TimeoutsMixed:
 		p.Timeouts = true
 	}
@@ -214,7 +217,7 @@ func (p *Plan) prey(m Mutant) {
 				f.N = 2
 			}
 		case FaultForsake:
-			f.AtMs = p.WildMs * int64(len(p.Faults)) / 8 // the last one must be over
+			f.AtMs = p.WildMs * int64(len(p.Faults)) / 8 // the one before must be over
 			f.N = int64(len(p.Faults) % 2)
 			if m == SnapshotOutlivesRole {
 				f.N = 1
@@ -229,7 +232,7 @@ func (p *Plan) prey(m Mutant) {
 				f.A = 0
 			}
 		case FaultReconfig:
-			if m == WeightZeroLeads { // the same servers, with other weights
+			if m == WeightZeroLeads { // the same servers with other weights
 				f.N, f.ForMs = wholeList, 0
 				break
 			}
@@ -244,7 +247,7 @@ func (p *Plan) prey(m Mutant) {
 	}
 }
 
-// The faults that a mutant is hunted with must find nothing without it.
+// The faults with which a mutant is hunted must find nothing without the mutant.
 func TestHuntsFindNothingElse(t *testing.T) {
 	var plans []Plan
 	var names []Mutant
@@ -262,9 +265,9 @@ func TestHuntsFindNothingElse(t *testing.T) {
 	}
 }
 
-// TestPlansThatHaveFailed runs what once found a bug in what is served with, each with
-// its line in docs/bugs.md, or one in the judges. They are named after their seeds, of
-// which other plans are drawn by now.
+// TestPlansThatHaveFailed runs plans that once found a bug in the production code, each of which
+// has a line in docs/bugs.md, or a bug in the judges. They are named after their seeds, from which
+// other plans are drawn by now.
 func TestPlansThatHaveFailed(t *testing.T) {
 	files, err := filepath.Glob("testdata/failed/*.json")
 	if err != nil || len(files) == 0 {
@@ -287,8 +290,8 @@ func TestPlansThatHaveFailed(t *testing.T) {
 	}
 }
 
-// huntFrom are the seeds at which mutants have been found that need many: a hunt that
-// begins there is short, and goes on if the seed finds it no more.
+// huntFrom lists the seeds at which mutants were found that need many seeds. A hunt that begins
+// there is short, and goes on if the seed does not find the mutant any more.
 var huntFrom = map[Mutant]uint64{
 	EpochBeforeLog: 670, PromiseForgotten: 19, OldHistoryKept: 33, DeleteSkipped: 78, WalkLost: 19, SyncWithoutQuorum: 27,
 	OldQuorumDiscovers: 10, ServerZeroIgnored: 57, ReconfigForgotten: 35, ReconfigNotInSnapshot: 255, ServesTooEarly: 11,

@@ -48,7 +48,7 @@ func TestDistributionsAreToldAndReadAgain(t *testing.T) {
 	}
 }
 
-// What comes between two looks is told apart from what was before.
+// Numbers seen between two snapshots are separated from earlier ones.
 func TestQuantilesAreOfWhatIsLeft(t *testing.T) {
 	var earlier, now Distribution
 	earlier.Note(1000, 100)
@@ -56,7 +56,7 @@ func TestQuantilesAreOfWhatIsLeft(t *testing.T) {
 	now.Note(2, 98)
 	now.Note(60, 2)
 	now.Sub(&earlier)
-	if p50, p99 := now.Quantile(0.5), now.Quantile(0.99); now.Count != 100 || p50 != 2 || p99 < 56 || p99 > 64 {
+	if p50, p99 := now.Quantile(0.5), now.Quantile(0.99); now.Count != 100 || now.Sum != 98*2+2*60 || p50 != 2 || p99 < 56 || p99 > 64 {
 		t.Errorf("%d of them: %v, %v", now.Count, p50, p99)
 	}
 	if none := (&Distribution{}).Quantile(0.5); none == none {
@@ -64,7 +64,8 @@ func TestQuantilesAreOfWhatIsLeft(t *testing.T) {
 	}
 }
 
-// FuzzParseDistribution: what a server tells ends no program, and what is read is told as it was.
+// FuzzParseDistribution: no text from a server makes the parser panic, and what it accepts is
+// written back unchanged.
 func FuzzParseDistribution(f *testing.F) {
 	f.Add("-")
 	f.Add("4:12,1000:3")
@@ -109,7 +110,7 @@ func TestLongNamesAreCountedTogether(t *testing.T) {
 	}
 }
 
-// They become labels, which are UTF-8.
+// Names become labels, which must be UTF-8.
 func TestNamesThatAreNotUTF8AreCountedTogether(t *testing.T) {
 	var n Names
 	n.Note("a\xff", 1, 10)

@@ -28,8 +28,8 @@ func wholeBefore(ends []int, at int) int {
 	return n
 }
 
-// A crash of the process cuts a write at any byte: the file ends there, or, with
-// preallocation, zeros begin.
+// A crash of the process ends a write at any byte: the file ends there or, with preallocation,
+// zeros begin.
 func TestLastSegmentCutAtEveryByteKeepsEveryWholeRecord(t *testing.T) {
 	zxids := sequence(1, 12)
 	disk := newDisk(t)
@@ -53,9 +53,9 @@ func TestLastSegmentCutAtEveryByteKeepsEveryWholeRecord(t *testing.T) {
 	}
 }
 
-// A bit that changed must never cost an acknowledged record in silence, wherever
-// it is: in the head, a checksum, a length, a payload or a trailer, of a middle
-// record or the last one, in a segment with or without padding.
+// A changed bit must never silently cost an acknowledged record, wherever it is: in the head, a
+// checksum, a length, a payload or a trailer, of a middle record or the last one, in a segment
+// with or without padding.
 func TestEveryChangedByteIsRefused(t *testing.T) {
 	zxids := sequence(1, 12)
 	for _, prealloc := range []int{0, 4096} {
@@ -65,11 +65,11 @@ func TestEveryChangedByteIsRefused(t *testing.T) {
 		end := recordEnds(zxids)[len(zxids)]
 		for at := 0; at < end; at++ {
 			if at >= 8 && at < segmentHeadBytes {
-				continue // dbid: means nothing, ZooKeeper does not read it either
+				continue // dbid: has no meaning, ZooKeeper does not read it either
 			}
 			for _, mask := range []byte{0x01, 0x10, 0x80, 0xff, whole[at]} {
 				if mask == 0 || mask == recordTrailer {
-					continue // a trailer that is zero looks torn, by nature
+					continue // a trailer that is zero necessarily looks torn
 				}
 				damaged := append([]byte(nil), whole...)
 				damaged[at] ^= mask
@@ -87,9 +87,8 @@ func TestEveryChangedByteIsRefused(t *testing.T) {
 	}
 }
 
-// The last record with its trailer zeroed cannot be told from a torn one, and so
-// it is with a segment that was not the newest; then the zxid that comes next
-// decides.
+// The last record with its trailer zeroed cannot be told from a torn one, not even in a segment
+// that was not the newest. Then the zxid that comes next decides.
 func TestTornEndOfAnOlderSegmentIsJudgedByWhatFollows(t *testing.T) {
 	for _, c := range []struct {
 		next    zk.Zxid
@@ -133,9 +132,9 @@ func TestSectorsLostFromTheLastBatchAreATornEnd(t *testing.T) {
 	}
 }
 
-// A record may begin so near the end of a sector that the sector has no more of it
-// than a part of its checksum. If the crash took just that, the record is whole but
-// for some bytes of zero: still a torn end, and nothing to refuse a directory for.
+// A record may begin so near the end of a sector that the sector contains only a part of its
+// checksum. If the crash took exactly that part, the record is whole except for some zero
+// bytes. That is still a torn end, and no reason to refuse a directory.
 func TestSectorThatHadThreeBytesOfAChecksumIsATornEnd(t *testing.T) {
 	for within := 5; within < 8; within++ {
 		disk := newDisk(t)
@@ -163,8 +162,48 @@ func TestSectorThatHadThreeBytesOfAChecksumIsATornEnd(t *testing.T) {
 	}
 }
 
-// A sector that the disk lost long after it was synced is not a torn end when
-// more stands after it than a crash can reach.
+// The sector in which the longest possible record ends, and the next one begins, is lost like any
+// other, although the record is longer than what is read at a time.
+func TestSectorAtTheEndOfTheLongestRecordIsATornEnd(t *testing.T) {
+	const bytesMax = readBytes + 1000
+	disk := newDisk(t)
+	log, err := Open(disk, dir, 0, Options{PayloadBytesMax: bytesMax})
+	must(t, err)
+	must(t, log.Append(1, payload(1, bytesMax)))
+	must(t, log.Append(2, payload(2, 2000)))
+	must(t, log.Close())
+	must(t, disk.Remove(filepath.Join(dir, MarkName))) // it was not written yet
+	p := content(t, disk, "log.1")
+	end := segmentHeadBytes + recordFrameBytes + bytesMax
+	clear(p[end/vfs.SectorBytes*vfs.SectorBytes:][:vfs.SectorBytes])
+	put(t, disk, "log.1", p)
+	got, torn, err := readWith(disk, 0, ReadOptions{PayloadBytesMax: bytesMax})
+	if err != nil || len(got) != 0 || torn == nil || torn.Offset != segmentHeadBytes {
+		t.Fatalf("%v %+v %v, want a torn end at the first record", got, torn, err)
+	}
+}
+
+// A record with a changed length, after which less is left than a record has, is judged by the
+// zeros or the end after it: its true length is no proof then.
+func TestWhatRemainsAfterAChangedLengthMayBeShort(t *testing.T) {
+	zxids := sequence(1, 2)
+	disk := newDisk(t)
+	write(t, disk, 0, Options{}, zxids...)
+	whole := content(t, disk, "log.1")
+	end := recordEnds(zxids)[1]
+	for left := 1; left < recordHeadBytes+payloadBytesMin; left++ {
+		p := append([]byte(nil), whole[:end+left]...)
+		p[segmentHeadBytes+10] = 0x10 // the length
+		p[end+left-1] |= 1
+		put(t, disk, "log.1", p)
+		if got, torn, err := read(disk, 0); err != nil || len(got) != 0 || torn == nil {
+			t.Fatalf("%d bytes left: %v %v %v", left, got, torn, err)
+		}
+	}
+}
+
+// A sector that the disk lost long after it was synced is not a torn end if more follows it
+// than a crash can affect.
 func TestZeroSectorFarFromTheEndIsRefused(t *testing.T) {
 	disk := newDisk(t)
 	log, err := Open(disk, dir, 0, Options{})
@@ -198,8 +237,8 @@ func TestEmptyAndHeadOnlySegmentsAreAccepted(t *testing.T) {
 	}
 }
 
-// Crash before every operation of a run with rolls, resets and growth, with
-// nothing, some or all of the unsynced data kept.
+// Crash before every operation of a run with rolls, resets and growth, and keep nothing, some
+// or all of the unsynced data.
 func TestCrashAtEveryOperationLosesNothingAcknowledged(t *testing.T) {
 	disk := newDisk(t)
 	acked, given := zk.Zxid(0), zk.Zxid(0)
@@ -378,8 +417,8 @@ func TestFullDiskIsToldBeforeItIsMetAndServiceResumes(t *testing.T) {
 	}
 }
 
-// A record may be longer than the space that is taken at a time. Its space can be asked for
-// before it is given to the log, as often as need be, in the open segment and in the next.
+// A record may be longer than the space that is allocated at a time. Its space can be requested
+// before it is given to the log, as often as necessary, in the open segment and in the next.
 func TestSpaceForALongRecordCanBeReserved(t *testing.T) {
 	for _, rolls := range []bool{false, true} {
 		disk := newDisk(t)
@@ -411,8 +450,8 @@ func TestSpaceForALongRecordCanBeReserved(t *testing.T) {
 	}
 }
 
-// Without space taken ahead a record may be written in part. It waits for space; a process
-// that ends before leaves a torn end.
+// Without space allocated ahead, a record may be written in part. It waits for space; a process
+// that ends before then leaves a torn end.
 func TestRecordThatMeetsAFullDiskWaitsForSpace(t *testing.T) {
 	disk := newDisk(t)
 	log, err := Open(disk, dir, 0, Options{})
@@ -488,8 +527,8 @@ func FuzzReaderNeverPanicsAndNeverInvents(f *testing.F) {
 func BenchmarkAppend100(b *testing.B)  { benchmarkAppend(b, 100) }
 func BenchmarkAppend1000(b *testing.B) { benchmarkAppend(b, 1000) }
 
-// nowhere is a file system whose files swallow what is written: what is left is
-// the cost of the log itself.
+// nowhere is a file system whose files discard what is written: what remains is the cost of the
+// log itself.
 type nowhere struct{ vfs.FS }
 
 type sink struct{ vfs.File }
@@ -556,4 +595,29 @@ func BenchmarkRead100(b *testing.B) {
 func ExampleSegmentName() {
 	fmt.Println(SegmentName(zk.MakeZxid(1, 1)))
 	// Output: log.100000001
+}
+
+// A whole record above the limit was written with another limit, and is no damage; a damaged one
+// is, whatever its length says.
+func TestRecordAboveTheLimitIsNoDamage(t *testing.T) {
+	disk := newDisk(t)
+	log, err := Open(disk, dir, 0, Options{})
+	must(t, err)
+	must(t, log.Append(1, payload(1, 200)))
+	must(t, log.Append(2, payload(2, 201)))
+	must(t, log.Close())
+	whole := content(t, disk, "log.1")
+	_, _, err = readWith(disk, 0, ReadOptions{PayloadBytesMax: 200})
+	if long := (*vfs.TooLong)(nil); !errors.As(err, &long) || long.Offset != segmentHeadBytes+recordFrameBytes+200 ||
+		long.Bytes != 201 || long.Limit != 200 {
+		t.Fatalf("read with a limit of 200 bytes: %v", err)
+	}
+	for at := len(whole) - 201 - recordFrameBytes; at < len(whole); at++ {
+		damaged := append([]byte(nil), whole...)
+		damaged[at] ^= 1
+		put(t, disk, "log.1", damaged)
+		if _, _, err := readWith(disk, 0, ReadOptions{PayloadBytesMax: 200}); !vfs.IsCorruption(err) {
+			t.Fatalf("byte %d changed: %v", at, err)
+		}
+	}
 }

@@ -17,7 +17,7 @@ func TestWhatFollows(t *testing.T) {
 	}{
 		{0x200000005, 0x200000006, true}, {0x200000005, 0x200000007, false}, {0x200000005, 0x200000005, false},
 		{0x200000005, 0x200000004, false}, {0x200000005, 0x300000001, true}, {0x200000005, 0x900000001, true},
-		{0x200000005, 0x300000000, false}, {0x200000005, 0x300000002, false}, {0x300000001, 0x200000001, false},
+		{0x200000005, 0x300000000, false}, {0x200000005, 0x300000002, false}, {0x300000001, 0x200000001, false}, {0x200000005, 0x200000001, false},
 		{0xffffffff, 0x100000000, true}, {0xfffffffe, 0x100000000, false}, {0xffffffff, 0x100000001, true},
 		{-1, 0x700000009, true}, {-1, 0, false}, {0, 1, true}, {0, 2, false}, {0, 0x100000001, true},
 	} {
@@ -27,7 +27,7 @@ func TestWhatFollows(t *testing.T) {
 	}
 }
 
-// Apache's server alone counts on over the end of an epoch.
+// Apache's standalone server counts on over the end of an epoch.
 func TestLogOfAServerAloneThatHasCountedOnIsRead(t *testing.T) {
 	const first, last = zk.Zxid(0xfffffffe), zk.Zxid(0x100000001)
 	disk := vfs.NewMem()
@@ -61,8 +61,8 @@ func TestLogOfAServerAloneThatHasCountedOnIsRead(t *testing.T) {
 	}
 }
 
-// Where the last records of an epoch are lost without a trace, and the next epoch begins a
-// segment, only its head knows of them.
+// If the last records of an epoch are lost without a trace, and the next epoch begins a
+// segment, only the head of that segment reveals the loss.
 func TestRecordsLostAtTheEndOfAnEpochAreMissed(t *testing.T) {
 	const next = zk.Zxid(0x100000001)
 	lose := func(known bool) vfs.FS {

@@ -3,6 +3,7 @@ package txnlog
 import (
 	"bytes"
 	"errors"
+	"io"
 	"path/filepath"
 	"testing"
 
@@ -24,8 +25,8 @@ func seeming(next zk.Zxid, size int) []byte {
 	return data
 }
 
-// lives writes transactions with data, each synced by itself, and returns the disk
-// as it is then.
+// lives writes transactions with data, each with a sync of its own, and returns the resulting
+// disk.
 func lives(t *testing.T, prealloc int64, data []byte, zxids ...zk.Zxid) (*vfs.Mem, *Log) {
 	t.Helper()
 	disk := newDisk(t)
@@ -54,9 +55,9 @@ func ends(disk vfs.FS) (last zk.Zxid, torn *Torn, err error) {
 	return reader.Last(), torn, err
 }
 
-// Zeros are ordinary data. A bit that changed beside them must not make what was
-// acknowledged look like a sector that a crash took: not after an orderly stop, and
-// not after the end of the process alone.
+// Zeros are ordinary data. A changed bit next to them must not make an acknowledged record look
+// like a sector that a crash took: neither after an orderly stop, nor if only the process has
+// ended.
 func TestChangedByteBesideZerosIsRefused(t *testing.T) {
 	for what, data := range map[string][]byte{"zeros": make([]byte, 3000), "records": seeming(3, 3000)} {
 		disk, log := lives(t, 64<<10, data, sequence(1, 4)...)
@@ -82,7 +83,7 @@ func TestChangedByteBesideZerosIsRefused(t *testing.T) {
 	}
 }
 
-// A start behind a power loss, which has taken the mark, notes all it found.
+// A start after a power loss that has taken the mark notes everything that it found.
 func TestRecoveryMarksWhatItHasFound(t *testing.T) {
 	disk, log := lives(t, 64<<10, make([]byte, 3000), sequence(1, 4)...)
 	crashed := disk.CrashClone(0, 1)
@@ -98,8 +99,8 @@ func TestRecoveryMarksWhatItHasFound(t *testing.T) {
 	}
 }
 
-// A power loss tears what was not synced, whatever a client has written in it, and
-// a server starts behind it (datadir S2).
+// A power loss tears what was not synced, whatever data a client has written there, and a
+// server starts after it (datadir S2).
 func TestTornRecordIsNotJudgedByAClientsData(t *testing.T) {
 	for what, data := range map[string][]byte{
 		"zeros": make([]byte, 20_000), "records that follow": seeming(3, 20_000), "records far above": seeming(1<<62, 20_000),
@@ -120,8 +121,8 @@ func TestTornRecordIsNotJudgedByAClientsData(t *testing.T) {
 	}
 }
 
-// A mark that is older than the log, or damaged, or missing is as good as none; one
-// of a segment that was truncated says nothing about the next of that name.
+// A mark that is older than the log, or damaged, or missing counts as none. The mark of a
+// segment that was truncated says nothing about the next one of that name.
 func TestMarkNeverCoversWhatWasNotSynced(t *testing.T) {
 	disk, log := lives(t, 64<<10, make([]byte, 3000), sequence(1, 4)...)
 	must(t, log.Close())
@@ -134,7 +135,7 @@ func TestMarkNeverCoversWhatWasNotSynced(t *testing.T) {
 		must(t, log.Append(zxid, holding(zxid, bytes.Repeat([]byte("x"), 3000))))
 	}
 	must(t, log.flush())
-	must(t, disk.SyncDir(dir)) // the name is there before the sync
+	must(t, disk.SyncDir(dir)) // the name is durable before the sync
 	for seed := range int64(200) {
 		if last, torn, err := ends(disk.CrashClone(50, seed)); err != nil {
 			t.Fatalf("seed %d: ends at %v, torn %+v: %v", seed, last, torn, err)
@@ -151,7 +152,7 @@ func TestMarkNeverCoversWhatWasNotSynced(t *testing.T) {
 	}
 }
 
-// syncMarkFile writes the mark to the disk, as the operating system does at last.
+// syncMarkFile writes the mark to the disk, as the operating system does at some time.
 func syncMarkFile(t *testing.T, disk vfs.FS) {
 	t.Helper()
 	f, err := disk.OpenReadWrite(filepath.Join(dir, MarkName))
@@ -179,7 +180,7 @@ func TestCrashDuringATruncationIsNoDamage(t *testing.T) {
 	must(t, Truncate(faulty, dir, 1, ReadOptions{}))
 }
 
-// Without space for a mark the log goes on without one, and an old one stays true.
+// Without space for a mark the log continues without one, and an old one stays true.
 func TestLogGoesOnWithoutSpaceForAMark(t *testing.T) {
 	disk := newDisk(t)
 	faulty := &vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
@@ -199,7 +200,7 @@ func TestLogGoesOnWithoutSpaceForAMark(t *testing.T) {
 	}
 }
 
-// Any other failure is that of the disk, and final.
+// Any other failure is a failure of the disk, and final.
 func TestMarkThatCannotBeWrittenEndsTheLog(t *testing.T) {
 	eio := errors.New("input/output error")
 	writes := 0
@@ -219,5 +220,45 @@ func TestMarkThatCannotBeWrittenEndsTheLog(t *testing.T) {
 	}
 	if log.Close() == nil {
 		t.Error("closed as if nothing was wrong")
+	}
+}
+
+func TestWhatIsLostIsNamed(t *testing.T) {
+	for want, lost := range map[string]Lost{
+		"log.5 is missing, of which 900 bytes were synced":                       {Segment: "log.5", Missing: true, Synced: 900},
+		"the records of log.5 end at offset 69, and 900 bytes of it were synced": {Segment: "log.5", Synced: 900, End: 69},
+		"log.5, the newest log, ends with 0x6, and there is a snapshot of 0x7":   {Segment: "log.5", Last: 6, Snapshot: 7},
+	} {
+		if got := lost.Error(); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// A mark says that something is lost if a snapshot is newer than the end of its own segment. It
+// does not if the mark is older, as after a power loss, or if the snapshot begins an epoch, as
+// after a restore.
+func TestMarkAndSnapshotSayWhatIsLost(t *testing.T) {
+	disk := newDisk(t)
+	write(t, disk, 0, Options{}, sequence(1, 4)...)
+	older := content(t, disk, MarkName)
+	write(t, disk, 4, Options{}, 5, 6)
+	newest := content(t, disk, MarkName)
+	for _, c := range []struct {
+		mark     []byte
+		snapshot zk.Zxid
+		lost     bool
+	}{{newest, 9, true}, {newest, 6, false}, {newest, 0x100000000, false}, {older, 9, false}} {
+		put(t, disk, MarkName, c.mark)
+		noted, err := ReadNoted(disk, dir)
+		must(t, err)
+		reader, err := NewReader(disk, dir, c.snapshot, ReadOptions{})
+		must(t, err)
+		if _, err := reader.Next(); err != io.EOF {
+			t.Fatalf("read after %s: %v", c.snapshot, err)
+		}
+		if lost := noted.Lost(reader); (lost != nil) != c.lost {
+			t.Errorf("a snapshot of %s: lost %v, want %v", c.snapshot, lost, c.lost)
+		}
 	}
 }

@@ -2,14 +2,16 @@ package txnlog
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ZooKeeper's servers cut no torn end: after two power losses two files have one, and no
-// record is between them. Both are cut, and the mark that the start writes covers neither.
+// ZooKeeper's servers do not truncate a torn end: after two power losses two files have one,
+// with no record between them. Both are truncated, and the mark that the start writes covers
+// neither.
 func TestTwoTornEndsInARowAreBothCut(t *testing.T) {
 	for what, tear := range map[string]func(*vfs.Mem, []byte){
 		"a record that stops":        func(disk *vfs.Mem, p []byte) { put(t, disk, "log.1", p[:len(p)-1500]) },
@@ -39,8 +41,38 @@ func TestTwoTornEndsInARowAreBothCut(t *testing.T) {
 	}
 }
 
-// A sector of zeros in an old epoch may be damage. An empty file after it does not show
-// that nothing is missing.
+// Whatever fails while torn ends are removed is an error of the start: a torn end that remained
+// would come before later records.
+func TestEachFailureWhileTornEndsAreRemovedIsAnError(t *testing.T) {
+	eio := errors.New("input/output error")
+	for fail := 1; ; fail++ {
+		disk := newDisk(t)
+		write(t, disk, 0, Options{}, sequence(1, 3)...)
+		p := content(t, disk, "log.1")
+		put(t, disk, "log.1", p[:len(p)-20])
+		put(t, disk, "log.3", segmentHead()[:5])
+		_, torn, err := read(disk, 0)
+		must(t, err)
+		count := 0
+		faulty := &vfs.Faulty{Disk: disk, Before: func(vfs.Op) error {
+			if count++; count == fail {
+				return eio
+			}
+			return nil
+		}}
+		err = MakeDurable(faulty, dir, torn, ReadOptions{})
+		if count < fail {
+			must(t, err)
+			return // no operation left to fail
+		}
+		if !errors.Is(err, eio) {
+			t.Fatalf("operation %d fails: %v", fail, err)
+		}
+	}
+}
+
+// A sector of zeros in an old epoch may be damage. An empty file after it does not prove that
+// nothing is missing.
 func TestEmptyFileHidesNoDamageOfAnOldEpoch(t *testing.T) {
 	const next = zk.Zxid(0x100000001)
 	for what, empty := range map[string][]byte{"no byte": {}, "a part of a head": segmentHead()[:5], "a head": segmentHead()} {
@@ -51,7 +83,7 @@ func TestEmptyFileHidesNoDamageOfAnOldEpoch(t *testing.T) {
 		put(t, disk, "log.1", p)
 		must(t, disk.Remove(dir+"/"+MarkName))
 		put(t, disk, "log.4", empty)
-		head := segmentHead() // ZooKeeper does not say what comes before
+		head := segmentHead() // ZooKeeper does not record what comes before
 		put(t, disk, SegmentName(next), appendRecord(head, holding(next, nil)))
 		if last, torn, err := ends(disk); !vfs.IsCorruption(err) {
 			t.Errorf("%s: ends at %v, torn %+v, %v", what, last, torn, err)
@@ -59,7 +91,8 @@ func TestEmptyFileHidesNoDamageOfAnOldEpoch(t *testing.T) {
 	}
 }
 
-// What a purge has removed, and a power loss brings back, makes no gap that nobody sees.
+// Files that a purge has removed, and that a power loss brings back, make no gap that stays
+// unnoticed.
 func TestPowerLossAfterAPurgeLeavesNoGap(t *testing.T) {
 	const next = zk.Zxid(0x100000001)
 	disk := newDisk(t)
@@ -79,7 +112,7 @@ func TestPowerLossAfterAPurgeLeavesNoGap(t *testing.T) {
 	for seed := range int64(100) {
 		got, _, err := read(disk.CrashClone(50, seed), -1)
 		if err != nil {
-			continue // it is seen
+			continue // it is noticed
 		}
 		for i := 1; i < len(got); i++ {
 			if got[i] != got[i-1]+1 && got[i-1] != 12 {
@@ -93,8 +126,8 @@ func TestPowerLossAfterAPurgeLeavesNoGap(t *testing.T) {
 	}
 }
 
-// The first sector of a file is zero, and records stand after it. A crash leaves that before
-// the file was synced. Afterwards it is damage, like any other sector of zeros.
+// The first sector of a file is zero, and records follow it. A crash can leave that before the
+// file was synced. Afterwards it is damage, like any other sector of zeros.
 func TestZerosInAHeadThatWasSyncedAreRefused(t *testing.T) {
 	const next = zk.Zxid(0x100000001)
 	disk, log := lives(t, 64<<10, []byte("data"), sequence(1, 20)...)

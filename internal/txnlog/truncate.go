@@ -13,14 +13,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// ErrNotInLog is the error of Truncate for a zxid that the log does not hold.
+// ErrNotInLog is the error of Truncate for a zxid that is not in the log.
 var ErrNotInLog = errors.New("transaction is not in the log")
 
-// Truncate truncates the log after the record with zxid last and makes that
-// durable. No Log may be open. When no such record is there it returns
-// ErrNotInLog and has changed nothing: truncating near it would keep a transaction
-// too many or lose one, so the history must come from elsewhere (ZooKeeper keeps
-// the next larger one).
+// Truncate truncates the log after the record with zxid last and makes that durable. No Log may
+// be open. If there is no such record, it returns ErrNotInLog and has changed nothing:
+// truncating near it would keep one transaction too many or lose one, so the history must come
+// from elsewhere. (ZooKeeper keeps the record with the next higher zxid.)
 func Truncate(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error {
 	end, err := findEnd(fsys, dir, last, options)
 	if err == nil && end.Zxid != last {
@@ -35,8 +34,8 @@ func Truncate(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error 
 	return nil
 }
 
-// DropAfter truncates the log after its last record that is not greater than last,
-// for a history of which a snapshot holds the rest up to last.
+// DropAfter truncates the log after its last record that is not greater than last. It is for a
+// history whose remainder, up to last, is in a snapshot.
 func DropAfter(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error {
 	end, err := findEnd(fsys, dir, last, options)
 	if err == nil {
@@ -48,13 +47,13 @@ func DropAfter(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error
 	return nil
 }
 
-// CanDropAfter returns why DropAfter could not find its place in the log, nil if it can.
+// CanDropAfter returns why DropAfter could not find its place in the log; nil if it can.
 func CanDropAfter(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) error {
 	_, err := findEnd(fsys, dir, last, options)
 	return err
 }
 
-// Remove removes the log, whatever is in it, for a history that a snapshot holds whole.
+// Remove removes the log, whatever it contains, for a history that is completely in a snapshot.
 func Remove(fsys vfs.FS, dir string) error {
 	err := dropMark(fsys, dir)
 	if err != nil {
@@ -73,10 +72,10 @@ func Remove(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// findEnd returns the last record with a zxid of at most last, with the offset
-// of its end, or a record without a file when there is none.
+// findEnd returns the last record with a zxid of at most last, with the offset of its end; if
+// there is none, a record without a file.
 func findEnd(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) (Record, error) {
-	// What is before the record may have gaps that a snapshot explains.
+	// The records before it may have gaps that a snapshot explains.
 	options.AllowGaps = true
 	reader, err := NewReader(fsys, dir, -1, options)
 	if err != nil {
@@ -100,9 +99,8 @@ func findEnd(fsys vfs.FS, dir string, last zk.Zxid, options ReadOptions) (Record
 	return end, nil
 }
 
-// cut deletes the segments that begin after last, the newest first, so that a
-// crash on the way leaves a log without a gap, and then shortens the one that
-// end is in.
+// cut deletes the segments that begin after last, and then shortens the one that end is in. It
+// deletes the newest first, so that a crash on the way leaves a log without a gap.
 func cut(fsys vfs.FS, dir string, last zk.Zxid, end Record) error {
 	if err := dropMark(fsys, dir); err != nil {
 		return err
@@ -140,19 +138,20 @@ func shorten(fsys vfs.FS, name string, size int64) error {
 	return err
 }
 
-// MakeDurable makes what a Reader has read to its end the durable state of the log.
-// It cuts torn ends off, so that none can ever stand before later records, and
-// writes the end of the newest segment again and syncs it: a process that was
-// killed may have left records that were read now from memory and would be gone
-// after a power loss. A sync alone would not do: after one that has failed, which
-// may be why the process ended, the next says yes and saves nothing (vfs.V3).
-// Options are those of the Reader.
+// MakeDurable makes what a Reader has read to its end the durable state of the log. It removes
+// torn ends, so that none can ever come before later records. It also writes the end of the
+// newest segment again and syncs it: a process that was killed may have left records that were
+// now read from memory and would be gone after a power loss. A sync alone is not enough: after
+// a sync that failed, which may be why the process ended, the next one succeeds and saves
+// nothing (vfs.V3). Options are those of the Reader.
 func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error {
 	segments, err := Segments(fsys, dir)
-	if err != nil || len(segments) == 0 {
+	switch {
+	case err != nil:
 		return err
-	}
-	if torn != nil || options.Behind {
+	case len(segments) == 0:
+		return dropMark(fsys, dir) // what it was of has gone
+	case torn != nil || options.Behind:
 		err = dropMark(fsys, dir)
 	}
 	for t := torn; t != nil && err == nil; t = t.before { // the newest first
@@ -172,11 +171,13 @@ func MakeDurable(fsys vfs.FS, dir string, torn *Torn, options ReadOptions) error
 	return fsys.SyncDir(dir)
 }
 
-// renew writes the last bytes, which may never have been synced, again as they are,
-// syncs, and notes that. What a mark covers is synced. The space behind the records, to which
-// nothing is appended any more (Open), is given up: each later start would read it, and a crash
-// leaves as much again. A file system that copies on write may need more space than that: then
-// what the log keeps for its next segment is given up too.
+// renew writes the last bytes of a segment, which may never have been synced, again as they
+// are, syncs them, and writes a mark. What an older mark covers is synced already.
+//
+// It releases the space after the records, because nothing is appended there any more (Open):
+// each later start would read it, and each crash leaves as much again. A file system that
+// copies on write may need more space for this than there is: then the space that the log keeps
+// for its next segment is released too.
 func renew(fsys vfs.FS, dir string, segment Segment, options ReadOptions) error {
 	mark, err := readMark(fsys, dir)
 	if err != nil {
@@ -211,7 +212,7 @@ func renew(fsys vfs.FS, dir string, segment Segment, options ReadOptions) error 
 	return putMark(fsys, dir, syncMark{segment.First, end})
 }
 
-// rewrite writes what is between two offsets again, and syncs all. It can be repeated.
+// rewrite writes what is between two offsets again, and syncs the file. It can be repeated.
 func rewrite(file vfs.File, begin, end int64) error {
 	buffer := make([]byte, min(readBytes, max(end-begin, 0)))
 	for at := begin; at < end; {
@@ -227,7 +228,7 @@ func rewrite(file vfs.File, begin, end int64) error {
 	return file.Sync()
 }
 
-// giveReserve releases the space that the log has taken for its next segment.
+// giveReserve releases the space that the log has allocated for its next segment.
 func giveReserve(fsys vfs.FS, dir string) error {
 	if err := fsys.Remove(filepath.Join(dir, reserveName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -235,7 +236,7 @@ func giveReserve(fsys vfs.FS, dir string) error {
 	return fsys.SyncDir(dir)
 }
 
-// writtenEnd is where the zeros after the records of a segment begin, and its size.
+// writtenEnd returns where the zeros after the records of a segment begin, and its size.
 func writtenEnd(file vfs.File) (end, size int64, err error) {
 	if size, err = file.Size(); err != nil {
 		return 0, 0, err
@@ -256,7 +257,7 @@ func writtenEnd(file vfs.File) (end, size int64, err error) {
 
 var zeros [4 << 10]byte
 
-// withoutZeros leaves out the zeros at the end, of which there may be tens of MiB in all.
+// withoutZeros removes the zeros at the end, of which there may be tens of MiB in total.
 func withoutZeros(p []byte) []byte {
 	for len(p) >= len(zeros) && bytes.Equal(p[len(p)-len(zeros):], zeros[:]) {
 		p = p[:len(p)-len(zeros)]

@@ -17,7 +17,7 @@ import (
 
 const dir = "data/version-2"
 
-// payload makes a transaction of size bytes that tells its zxid in every part.
+// payload makes a transaction of size bytes that shows its zxid in every part.
 func payload(zxid zk.Zxid, size int) []byte {
 	p := make([]byte, size)
 	for i := range p {
@@ -280,8 +280,72 @@ func TestSegmentsRollBySizeAndPurgeKeepsWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestSpaceIsTakenInBoundedSteps: a start after a crash reads what was taken ahead, and a
-// disk with less space than that would be full.
+// TestSpaceIsTakenInBoundedSteps: a start after a crash reads the space that was allocated
+// ahead, and a disk with less free space than that would be full.
+// Without preallocation, space is taken by writing, and none is kept.
+func TestNothingIsReservedWithoutPreallocation(t *testing.T) {
+	trace := &vfs.Trace{}
+	log, err := Open(&vfs.Faulty{Disk: newDisk(t), Before: trace.Before}, dir, 0, Options{})
+	must(t, err)
+	trace.Take()
+	for range 2 {
+		must(t, log.Reserve(1<<20))
+		if got := trace.Take(); got != "" || log.SpaceBytes() != 0 {
+			t.Fatalf("%d bytes of space, with\n%s", log.SpaceBytes(), got)
+		}
+		must(t, log.Append(log.Last()+1, payload(log.Last()+1, 40)))
+		must(t, log.Sync())
+		trace.Take()
+	}
+	must(t, log.Close())
+}
+
+// A log that has lost the name of the file that it writes to, or will write to, says so.
+func TestLogWithoutItsFilesSaysSo(t *testing.T) {
+	for _, name := range []string{"log.1", reserveName} {
+		disk := &openFiles{FS: newDisk(t)}
+		log, err := Open(disk, dir, 0, Options{PreallocBytes: 4096})
+		must(t, err)
+		must(t, log.There())
+		must(t, log.Ready())
+		must(t, log.There())
+		must(t, log.Append(1, payload(1, 40)))
+		must(t, log.Sync())
+		log.Roll()
+		must(t, log.Ready())
+		must(t, log.There())
+		must(t, disk.Remove(filepath.Join(dir, name)))
+		if log.There() == nil {
+			t.Errorf("%s is gone, and nothing says so", name)
+		}
+	}
+}
+
+// Close of a server releases space in the file that a copy is being made of.
+func TestReaderAcceptsThatAFileBecomesShorter(t *testing.T) {
+	disk := newDisk(t)
+	log, err := Open(disk, dir, 0, Options{PreallocBytes: 4 * readBytes})
+	must(t, err)
+	const size = readBytes / 2
+	for zxid := zk.Zxid(1); zxid <= 3; zxid++ {
+		must(t, log.Append(zxid, payload(zxid, size)))
+	}
+	must(t, log.Sync())
+	reader, err := NewReader(disk, dir, 0, ReadOptions{})
+	must(t, err)
+	for zxid := zk.Zxid(1); zxid <= 3; zxid++ {
+		if record, err := reader.Next(); err != nil || record.Zxid != zxid {
+			t.Fatalf("%v %v, want %s", record.Zxid, err, zxid)
+		}
+		if zxid == 1 {
+			must(t, log.Close())
+		}
+	}
+	if _, err := reader.Next(); err != io.EOF || reader.Torn() != nil {
+		t.Fatalf("%v %v, want the end", err, reader.Torn())
+	}
+}
+
 func TestSpaceIsTakenInBoundedSteps(t *testing.T) {
 	disk := newDisk(t)
 	disk.SetCapacity(1 << 30)

@@ -9,12 +9,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// proposed says that the log has a reconfig of five servers, of a zxid.
+// proposed is the event that the log has a reconfig of five servers at a zxid.
 func proposed(zxid zk.Zxid) zab.Event {
 	return zab.Event{Kind: zab.EventConfig, Config: &zab.Config{Version: int64(zxid), Quorum: quorum.NewMajority(1, 2, 3, 4, 5)}}
 }
 
-// A log that is truncated just after a reconfig has it still.
+// A log that is truncated just after a reconfig still has it.
 func TestReconfigAtTheEndOfATruncatedLogCounts(t *testing.T) {
 	for _, test := range []struct {
 		last   zk.Zxid
@@ -33,7 +33,7 @@ func TestReconfigAtTheEndOfATruncatedLogCounts(t *testing.T) {
 	}
 }
 
-// With a history that is replaced the reconfig in it is given up, whatever its number.
+// If a history is replaced, the reconfig in it is given up, whatever its number.
 func TestReconfigOfAReplacedHistoryIsGivenUp(t *testing.T) {
 	s := newSolo(t, stored(z(1, 1), z(1, 2), z(1, 3)))
 	s.step(proposed(z(1, 2)))
@@ -45,7 +45,8 @@ func TestReconfigOfAReplacedHistoryIsGivenUp(t *testing.T) {
 	s.want("accepted=3", elected(1), up(2), hello(2, 2))
 }
 
-// What was delivered because others have it on disk stays in memory until this server has it, too.
+// A record that was delivered because others have it on disk stays in memory until it is on
+// this server's disk, too.
 func TestFollowerAcknowledgesWhatWasCommittedWithoutIt(t *testing.T) {
 	s := newSoloOf(t, zab.Options{HistoryMax: 1}, stored())
 	s.serves(1)
@@ -55,7 +56,7 @@ func TestFollowerAcknowledgesWhatWasCommittedWithoutIt(t *testing.T) {
 	s.want("link 100 <- ACK 1.1; link 100 <- ACK 1.2; link 100 <- ACK 1.3; link 100 <- ACK 1.4", s.done())
 }
 
-// Learners that have come again and have not taken the history over are no quorum.
+// Learners that have come back and have not yet taken over the history are no quorum.
 func TestLeaderWhoseFollowersAreNotSyncedLeaves(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()
@@ -64,8 +65,8 @@ func TestLeaderWhoseFollowersAreNotSyncedLeaves(t *testing.T) {
 	s.want("close link 3; LEAVE: quorum lost; look", s.wait(200))
 }
 
-// A server that cannot truncate its log says nothing of it. It counts for a leader that has no less,
-// and for no other.
+// A server that cannot truncate its log claims no history. It counts for a leader that has at
+// least as much as it has, and for no other.
 func TestServerThatNeedsASnapshotCountsForALeaderThatHasNoLess(t *testing.T) {
 	for _, test := range []struct {
 		last  zk.Zxid // of the leader, when it was elected
@@ -87,7 +88,8 @@ func TestServerThatNeedsASnapshotCountsForALeaderThatHasNoLess(t *testing.T) {
 	}
 }
 
-// UPTODATE before NEWLEADER is acknowledged is from no leader: the history is not on disk.
+// An UPTODATE before NEWLEADER is acknowledged comes from no leader: the history is not on
+// disk.
 func TestLearnerServesNothingBeforeItsHistoryIsDurable(t *testing.T) {
 	s := newSolo(t, stored())
 	s.follows(1)
@@ -95,14 +97,38 @@ func TestLearnerServesNothingBeforeItsHistoryIsDurable(t *testing.T) {
 	s.want("close link 100; LEAVE: illegal message", said(zab.KindUpToDate, zk.NoZxid))
 }
 
-// A learner that answers what it was not asked has promised nothing.
+// A record after a gap, or of an earlier epoch, never gets into the log.
+func TestLeaderThatSendsARecordOutOfOrderIsLeft(t *testing.T) {
+	for _, wrong := range []zk.Zxid{z(2, 2), z(2, 4), z(1, 1), z(1, 4), z(3, 2), z(4, 1)} {
+		s := newSolo(t, stored(z(2, 1), z(2, 2)))
+		s.follows(3)
+		s.want("", said(zab.KindDiff, z(2, 2)))
+		s.want("close link 100; LEAVE: gap in proposals; look", said(zab.KindProposal, wrong))
+	}
+	for _, next := range []zk.Zxid{z(2, 3), z(3, 1)} {
+		s := newSolo(t, stored(z(2, 1), z(2, 2)))
+		s.follows(3)
+		s.want("", said(zab.KindDiff, z(2, 2)), said(zab.KindProposal, next))
+	}
+}
+
+// Only observers are sent INFORM. A leader that sends it to a follower takes it for an observer.
+func TestFollowerThatIsInformedLeaves(t *testing.T) {
+	s := newSolo(t, stored())
+	s.follows(1)
+	s.step(said(zab.KindDiff, z(0, 0)))
+	s.want("close link 100; LEAVE: illegal message; look", said(zab.KindInform, z(1, 1)))
+}
+
+// A learner that answers a question that it was not asked has promised nothing.
 func TestAckOfAnEpochThatWasNotAskedForEndsTheLink(t *testing.T) {
 	s := newSolo(t, stored())
 	s.step(elected(1), up(2), hello(2, 0)) // the promise is on its way to the disk
 	s.want("close link 2", ackEpoch(2, 0, 0))
 }
 
-// A server that could not truncate its log has one again once the leader's state is on disk.
+// A server that could not truncate its log has a usable one as soon as the leader's state is on
+// disk.
 func TestServerNeedsASnapshotOnce(t *testing.T) {
 	disk := stored(z(1, 1), z(1, 2))
 	disk.NeedSnapshot = true
@@ -117,8 +143,8 @@ func TestServerNeedsASnapshotOnce(t *testing.T) {
 	s.want("link 100 <- ACKEPOCH last=1.1 current=-1", said(zab.KindLeaderInfo, z(2, 0)))
 }
 
-// What an observer has promised keeps it from no leader, but for one that is older than the one whose
-// history it has.
+// The epoch that an observer has promised does not keep it from a leader, unless that leader is
+// older than the one whose history it has.
 func TestObserverFollowsNoOlderLeaderThanItHasFollowed(t *testing.T) {
 	for _, test := range []struct {
 		epoch uint32
@@ -137,7 +163,7 @@ func TestObserverFollowsNoOlderLeaderThanItHasFollowed(t *testing.T) {
 	}
 }
 
-// A learner whose tree was wrong is sent the whole state once, and counts as one that is right then.
+// A learner whose tree was wrong is sent the whole state once, and counts as right after that.
 func TestWrongTreeIsReplacedOnce(t *testing.T) {
 	s := newSolo(t, stored())
 	joins := func(link int) string {
@@ -167,10 +193,69 @@ func TestWrongTreeIsReplacedOnce(t *testing.T) {
 	}
 }
 
-// A leader takes nobody in who knows a newer ensemble than it does: it may be in none that counts.
+// A leader whose tree differs from those of a quorum gives it up, but not again within ten minutes.
+func TestLeaderGivesItsTreeUpOnceInAWhile(t *testing.T) {
+	const nowMs = 10_000_000
+	for divergedMs, gives := range map[int64]bool{0: true, nowMs - 1000: false, nowMs - 599_999: false, nowMs - 600_000: true} {
+		s := newSoloOf(t, zab.Options{DivergedMs: divergedMs}, stored())
+		s.nowMs = nowMs
+		s.leads()
+		s.step(up(3), hello(3, 0))
+		s.step(ackEpoch(3, 0, 0))
+		s.step(ack(3, z(1, 0)))
+		s.step(propose(z(1, 1))...)
+		s.step(s.done(), ack(2, z(1, 1)), ack(3, z(1, 1)))
+		differs := func(id zab.LinkID) zab.Event {
+			return on(id, zab.Message{Kind: zab.KindPing, Zxid: zk.NoZxid - 2})
+		}
+		if got := s.step(differs(2), differs(3)); strings.Contains(got, "LEAVE: tree differs") != gives {
+			t.Errorf("it gave its tree up %d ms ago: %s", nowMs-divergedMs, got)
+		}
+	}
+}
+
+// No zxid can carry such an epoch.
+func TestLeaderOfAnEpochThatCannotBeIsLeft(t *testing.T) {
+	s := newSolo(t, stored())
+	s.step(elected(2))
+	s.step(up(toLeader))
+	s.want("close link 100; LEAVE: illegal message; look", said(zab.KindLeaderInfo, z(1<<31, 0)))
+}
+
+// A leader lets in nobody who knows a newer ensemble than it does: this leader may no longer be
+// a member of the ensemble that counts.
 func TestLeaderOfAnOlderEnsembleTakesNoLearnerOfANewerOneIn(t *testing.T) {
 	s := newSolo(t, stored())
 	e := hello(2, 0)
 	e.Message.Hello.ConfigVersion = 1
 	s.want("close link 2", elected(1), up(2), e)
+}
+
+// The same ensemble is not newer, nor is an older one, nor the number of an epoch for a leader that
+// takes part in no change: both have the same ensemble, from their files.
+func TestLeaderOfTheSameEnsembleTakesTheLearnerIn(t *testing.T) {
+	for _, c := range []struct {
+		own, named zk.Zxid
+		closed     bool
+	}{{0, z(1, 0), false}, {0, z(1, 1), true}, {5, 5, false}, {5, 4, false}, {5, 6, true}, {5, z(1, 0), true}} {
+		config := zab.Config{Version: int64(c.own), Quorum: quorum.NewMajority(1, 2, 3)}
+		s := &solo{t: t, p: zab.New(zab.Options{ID: 1, TickMs: 200, InitMs: initMs, SyncMs: 1000}, config, stored())}
+		e := hello(2, 0)
+		e.Message.Hello.ConfigVersion = int64(c.named)
+		if closed := strings.Contains(s.step(elected(1), up(2), e), "close link 2"); closed != c.closed {
+			t.Errorf("the leader has %s, the learner %s: its link is closed: %v", c.own, c.named, closed)
+		}
+	}
+}
+
+// A standalone server that has used up the counter of its epoch begins the next one. That is on
+// disk before the first record of it.
+func TestStandaloneServerBeginsTheNextEpoch(t *testing.T) {
+	s := newSoloOf(t, zab.Options{Solo: true, CounterMax: 4}, stored(z(2, 1)))
+	for _, want := range []string{
+		"append 2.2; sync", "append 2.3; sync", "accepted=3; current=3; append 3.1; sync", "append 3.2; sync",
+	} {
+		s.want(want, propose(s.p.NextZxid())...)
+		s.step(s.done())
+	}
 }

@@ -9,24 +9,24 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// learnerStage is how far a learner has come.
+// learnerStage is how far a learner has come in the protocol.
 type learnerStage uint8
 
 const (
-	learnerConnecting learnerStage = iota // Connect was asked for
+	learnerConnecting learnerStage = iota // EffectConnect was emitted
 	learnerGreeting                       // hello sent
 	learnerPromising                      // the accepted epoch is being stored
 	learnerAgreed                         // ACKEPOCH sent
-	learnerSyncing                        // history comes
-	learnerStoring                        // NEWLEADER came; history and epoch are being stored
+	learnerSyncing                        // the history arrives
+	learnerStoring                        // NEWLEADER received; history and epoch are being stored
 	learnerReady                          // NEWLEADER acknowledged
-	learnerServing                        // UPTODATE came
+	learnerServing                        // UPTODATE received
 
 	learnerStages
 )
 
-// claim is what a server says of its history. Claims are ordered by epoch, then by
-// zxid, and the one that is true of a server never falls.
+// claim is what a server says about its history. Claims are ordered by epoch, then by zxid. The
+// true claim of a server never falls.
 type claim struct {
 	epoch int64
 	zxid  zk.Zxid
@@ -37,26 +37,27 @@ func (c claim) less(o claim) bool { return c.epoch < o.epoch || c.epoch == o.epo
 // learner is what a server knows while it follows or observes.
 type learner struct {
 	leader     quorum.ID
-	from       quorum.ID // whom it gets its history from: the leader, or an observer master
-	voted      claim     // of the leader, when it was elected
+	from       quorum.ID // the server it gets its history from: the leader, or an observer master
+	voted      claim     // what the leader claimed when it was elected
 	link       LinkID
 	stage      learnerStage
 	receivedMs int64
 	epoch      uint32 // the leader's
-	cumulative bool   // the link to it is, see Hello
+	cumulative bool   // the link to the leader is cumulative, see Hello
 	pending    pending
-	acked      zk.Zxid // of proposals in broadcast
+	acked      zk.Zxid // the last proposal acknowledged in broadcast
 
 	snapshot     bool    // synchronized by SNAP
-	base         zk.Zxid // of that
-	treeReplaced bool    // by a snapshot that is not on disk: nothing of the tree may be kept
+	base         zk.Zxid // the zxid of that snapshot
+	treeReplaced bool    // by a snapshot that is not on disk yet: the tree must not be kept if the role ends
 	cutting      bool    // the log is being truncated
-	hasNewLeader bool    // NEWLEADER came meanwhile
+	hasNewLeader bool    // NEWLEADER arrived while the log was being truncated
 
-	diverged bool // the tree is another one than the transactions make
+	diverged bool // the tree differs from the one that the transactions produce
 }
 
-// becomeLearner looks for the leader. Phase and silence count from now.
+// becomeLearner connects to the leader or to an observer master. The leader's silence counts
+// from now.
 func (p *Peer) becomeLearner(e *Event) {
 	p.state = Following
 	if p.opts.Observer {
@@ -70,7 +71,7 @@ func (p *Peer) becomeLearner(e *Event) {
 	p.emit(Effect{Kind: EffectConnect, Server: from, Master: p.BehindMaster()})
 }
 
-// learnerTick leaves a leader that is silent.
+// learnerTick leaves a leader that has been silent for too long.
 func (p *Peer) learnerTick() {
 	if !p.learn.storing() && p.lookedAtMs()-p.learn.receivedMs > p.silenceMs() {
 		p.leave(ReasonSilence)
@@ -79,12 +80,12 @@ func (p *Peer) learnerTick() {
 	p.masterTick()
 }
 
-// storing reports whether the learner waits for its own disk, whose time is not the
+// storing reports whether the learner waits for its own disk. That time does not count as the
 // leader's silence.
 func (ln *learner) storing() bool { return ln.stage == learnerPromising || ln.stage == learnerStoring }
 
-// silenceMs is how long the leader may say nothing. It changes exactly with the
-// ack of NEWLEADER, on both sides: a large snapshot takes its time.
+// silenceMs returns how long the leader may be silent. The limit changes on both sides exactly
+// with the ack of NEWLEADER, because a large snapshot takes its time.
 func (p *Peer) silenceMs() int64 {
 	if p.learn.stage >= learnerReady {
 		return p.opts.SyncMs
@@ -92,12 +93,11 @@ func (p *Peer) silenceMs() int64 {
 	return p.opts.InitMs
 }
 
-// learnerDiff says that the learner's log is the beginning of the leader's
-// history. The zxid in it is where the leader is, not where the learner will be
-// (ZOOKEEPER-2355).
+// learnerDiff handles DIFF: the learner's log is the beginning of the leader's history. The
+// zxid in the message is where the leader is, not where the learner will be (ZOOKEEPER-2355).
 func (p *Peer) learnerDiff(*Message) { p.beginSync() }
 
-// learnerTrunc truncates the log. Nothing is logged before that is done.
+// learnerTrunc truncates the log. Nothing is logged until that is done.
 func (p *Peer) learnerTrunc(m *Message) {
 	if m.Zxid < 0 || m.Zxid > p.history.last {
 		p.leave(ReasonIllegal)
@@ -115,9 +115,9 @@ func (p *Peer) learnerTrunc(m *Message) {
 	p.delivered = m.Zxid // the tree is reloaded from what is left
 }
 
-// learnerSnap takes the leader's whole tree in place of its own. What the log
-// has stays there until the new state is a durable snapshot at NEWLEADER: a
-// crash on the way must not lose what this server has acknowledged.
+// learnerSnap replaces the whole tree with the leader's. The log stays as it is until the new
+// state is a durable snapshot at NEWLEADER, so that a crash on the way does not lose what this
+// server has acknowledged.
 func (p *Peer) learnerSnap(m *Message) {
 	if m.Zxid < 0 || m.epochOf() > p.learn.epoch {
 		p.leave(ReasonIllegal)
@@ -131,7 +131,7 @@ func (p *Peer) learnerSnap(m *Message) {
 	p.learn.snapshot, p.learn.base, p.learn.treeReplaced = true, m.Zxid, true
 	p.emit(Effect{Kind: EffectLoadSnapshot, Link: p.learn.link, Zxid: m.Zxid})
 	p.history.reset(m.Zxid)
-	p.next = nil // of a history that is given up; a newer one is in the snapshot, or follows
+	p.next = nil // it belongs to a history that is abandoned; a newer one is in the snapshot, or follows
 	p.delivered = m.Zxid
 }
 
@@ -140,8 +140,8 @@ func (p *Peer) beginSync() {
 	p.learn.stage = learnerSyncing
 }
 
-// learnerProposal keeps a proposal that comes before UPTODATE. It must continue
-// the history, the first one too: Java checks neither (ZOOKEEPER-4925).
+// learnerProposal keeps a proposal that arrives before UPTODATE. Every proposal, including the
+// first one, must continue the history. Java checks neither (ZOOKEEPER-4925).
 func (p *Peer) learnerProposal(m *Message) {
 	ln := p.learn
 	if p.inSnapshot(m) {
@@ -154,8 +154,8 @@ func (p *Peer) learnerProposal(m *Message) {
 	ln.pending.records = append(ln.pending.records, Record{m.Zxid, m.Payload})
 }
 
-// learnerCommit marks proposals that come before UPTODATE. It may come at any
-// point of the synchronization (ZOOKEEPER-4394).
+// learnerCommit marks proposals that are committed before UPTODATE arrives. A commit may arrive
+// at any point of the synchronization (ZOOKEEPER-4394).
 func (p *Peer) learnerCommit(m *Message) {
 	if p.inSnapshot(m) {
 		return
@@ -169,9 +169,9 @@ func (p *Peer) learnerCommit(m *Message) {
 	q.committed += n
 }
 
-// committedBy is for how many records a commit stands, of those that wait for theirs: for the
-// oldest, which it must name, or on a cumulative link for all up to the one that it names.
-// 0 is another history: there is nothing to search for.
+// committedBy returns how many of the waiting records a commit covers. That is the oldest one,
+// which the commit must name, or on a cumulative link all records up to the one it names. 0
+// means that the commit belongs to another history.
 func (p *Peer) committedBy(m *Message, waiting []Record) int {
 	if len(waiting) == 0 {
 		return 0
@@ -189,11 +189,11 @@ func (p *Peer) committedBy(m *Message, waiting []Record) int {
 	return at + 1
 }
 
-// inSnapshot reports whether a proposal or commit is of something that the snapshot
-// has: Java takes the zxid of SNAP after it has begun to forward.
+// inSnapshot reports whether a proposal or commit is for a transaction that the snapshot
+// already has. A Java leader takes the zxid of SNAP after it has begun to forward proposals.
 func (p *Peer) inSnapshot(m *Message) bool { return p.learn.snapshot && m.Zxid <= p.learn.base }
 
-// learnerNewLeader ends the history.
+// learnerNewLeader handles NEWLEADER, the end of the history.
 func (p *Peer) learnerNewLeader(m *Message) {
 	if m.epochOf() != p.learn.epoch {
 		p.leave(ReasonIllegal)
@@ -206,19 +206,19 @@ func (p *Peer) learnerNewLeader(m *Message) {
 	p.takeHistory()
 }
 
-// takeHistory makes the leader's history this server's own: first the history,
-// then the epoch, then, when both are durable, the ack (zab-Z3). Any other order
-// has lost data (ZOOKEEPER-3911, 4643, 4646, 4785). Proposals that are not
-// committed wait for UPTODATE and are acknowledged one by one.
+// takeHistory makes the leader's history this server's own: first the history is stored, then
+// the epoch, and when both are durable NEWLEADER is acknowledged (zab-Z3). Every other order
+// has lost data (ZOOKEEPER-3911, 4643, 4646, 4785). Proposals that are not committed wait for
+// UPTODATE and are acknowledged one by one.
 func (p *Peer) takeHistory() {
 	ln := p.learn
 	ln.stage = learnerStoring
 	for _, r := range p.history.after(p.delivered) {
-		p.deliver(r) // logged in an older role; the leader's history has them
+		p.deliver(r) // logged in an earlier role; the leader's history has them too
 	}
 	for _, r := range ln.pending.takeCommitted() {
 		if ln.snapshot {
-			p.history.append(r) // the snapshot will hold it
+			p.history.append(r) // the snapshot will contain it
 		} else {
 			p.append(r)
 		}
@@ -230,7 +230,7 @@ func (p *Peer) takeHistory() {
 	p.establish(ln.epoch)
 }
 
-// learnerStored continues what waited for the disk.
+// learnerStored continues with what was waiting for the disk.
 func (p *Peer) learnerStored(op operation) {
 	ln := p.learn
 	switch op.kind {
@@ -253,14 +253,18 @@ func (p *Peer) learnerStored(op operation) {
 	}
 }
 
-// onMoves receives that a history is on its way, however long it takes: a learner that
-// takes it is not silent, and neither is the leader that a snapshot comes from. ZooKeeper's
-// limits are for each read of the socket, and for the ack after the history. A learner
-// that has it can speak.
+// onMoves handles the report that a history makes progress, however long it takes. A learner
+// that is receiving a history is not silent, and neither is the leader that a snapshot comes
+// from. ZooKeeper's limits apply to each read of the socket, and to the ack after the history.
+// A learner that has the whole history can speak for itself, and so can its leader: from then
+// on, all that moves is what this learner sends, which the leader's kernel takes even while the
+// leader is frozen.
 func (p *Peer) onMoves(e *Event) {
 	switch {
 	case p.learn != nil && p.learn.link == e.Link:
-		p.countSilence()
+		if p.learn.stage < learnerReady {
+			p.countSilence()
+		}
 	default:
 		if l := p.served(e.Link); l != nil && l.stage < linkSynced {
 			p.moves(l)
@@ -268,15 +272,15 @@ func (p *Peer) onMoves(e *Event) {
 	}
 }
 
-// moves notes that a learner is being sent what it lacks, and has nothing to say meanwhile.
+// moves records that a learner is being sent what it lacks; it has nothing to send meanwhile.
 func (p *Peer) moves(l *link) {
 	l.receivedMs = p.nowMs
 	if p.lead != nil && p.lead.stage == leaderSyncing && !l.observer && p.electors().Participants().Has(l.server) {
-		p.lead.sinceMs = p.nowMs // its ack may be the one that is missing
+		p.lead.sinceMs = p.nowMs // its ack may be the one that the quorum lacks
 	}
 }
 
-// countSilence counts the leader's silence from now on.
+// countSilence starts the count of the leader's silence again.
 func (p *Peer) countSilence() { p.learn.receivedMs = p.nowMs }
 
 // ackNewLeader answers NEWLEADER (zab-Z3).
@@ -287,8 +291,8 @@ func (p *Peer) ackNewLeader() {
 	p.send(p.learn.link, Message{Kind: KindAck, Zxid: zk.MakeZxid(p.learn.epoch, 0)})
 }
 
-// learnerUpToDate ends the synchronization: the leader is established. What was
-// proposed meanwhile is logged now, like all that follows.
+// learnerUpToDate ends the synchronization: the leader is established. What was proposed
+// meanwhile is logged now, and so is everything that follows.
 func (p *Peer) learnerUpToDate(*Message) {
 	ln := p.learn
 	p.phase, ln.stage = Broadcast, learnerServing
@@ -315,7 +319,7 @@ func (p *Peer) learnerUpToDate(*Message) {
 	p.becomeMaster()
 }
 
-// followProposal logs a proposal; its ack waits for the disk (zab-Z5).
+// followProposal logs a proposal. It is acknowledged when it is on disk (zab-Z5).
 func (p *Peer) followProposal(m *Message) {
 	if !follows(p.history.last, m.Zxid) || m.Zxid.Epoch() != p.learn.epoch {
 		p.leave(ReasonGap)
@@ -324,8 +328,8 @@ func (p *Peer) followProposal(m *Message) {
 	p.append(Record{m.Zxid, m.Payload})
 }
 
-// ackDurable acknowledges what has become durable: each proposal by itself, in
-// order, or on a cumulative link all with the last. Observers acknowledge nothing.
+// ackDurable acknowledges what has become durable, in order: each proposal by itself, or, on a
+// cumulative link, all of them with the last. Observers acknowledge nothing.
 func (p *Peer) ackDurable() {
 	ln := p.learn
 	if ln.stage != learnerServing || p.opts.Observer {
@@ -342,8 +346,8 @@ func (p *Peer) ackDurable() {
 	invariant.Check(ln.acked <= p.durable, "zab: acknowledged what is not on disk (zab-Z5)")
 }
 
-// followCommit delivers the oldest proposals. Their own sync may still be on the
-// way: a quorum has them.
+// followCommit delivers the oldest proposals. This server's own sync of them may not be done
+// yet: a quorum has them on disk.
 func (p *Peer) followCommit(m *Message) {
 	if p.inSnapshot(m) {
 		return
@@ -363,16 +367,16 @@ func (p *Peer) followCommit(m *Message) {
 	p.trimHistory()
 }
 
-// trimHistory keeps what is not acknowledged, too.
+// trimHistory trims the history but keeps what is not yet on disk and so not acknowledged.
 func (p *Peer) trimHistory() {
 	p.history.trim(p.opts.HistoryMax, p.opts.HistoryBytes, min(p.delivered, p.durable))
 }
 
-// learnerPing answers at once, also while the disk is slow. The touches, and how far
-// the tree is the leader's, are put in by the replica that sends it.
+// learnerPing answers at once, even while the disk is slow. The replica that sends the answer
+// adds the touches, and the zxid up to which the tree is the leader's.
 func (p *Peer) learnerPing(m *Message) {
 	if m.Zxid == pingBusy {
-		return // the leader could not look at an answer
+		return // the leader is busy and could not look at an answer
 	}
 	p.send(p.learn.link, Message{Kind: KindPing, Zxid: m.Zxid})
 	if p.learn.diverged {
@@ -380,15 +384,15 @@ func (p *Peer) learnerPing(m *Message) {
 	}
 }
 
-// onTouched sends a ping that answers none.
+// onTouched sends an unasked ping.
 func (p *Peer) onTouched(*Event) {
 	if p.learn != nil && p.learn.stage == learnerServing {
 		p.pingUnasked()
 	}
 }
 
-// learnerSync answers the oldest sync: all that was committed before it has
-// come before it on this link.
+// learnerSync answers the oldest sync: everything that was committed before it has arrived on
+// this link before the answer.
 func (p *Peer) learnerSync(*Message) {
 	switch from := p.oldestSync(); {
 	case from == 0:
@@ -399,13 +403,13 @@ func (p *Peer) learnerSync(*Message) {
 }
 
 // learnerRevalidate hands the leader's answer to the replica, with the link of the observer
-// that has asked, if one has.
+// that asked, if there is one.
 func (p *Peer) learnerRevalidate(m *Message) {
 	p.emit(Effect{Kind: EffectRevalidated, Link: p.oldestAsked(), Session: m.Session, TimeoutMs: m.TimeoutMs, OK: m.Valid})
 }
 
-// onForward sends a client's request to the leader. One that comes when there
-// is none is dropped, with its client's connection.
+// onForward sends a client's request to the leader. If there is no leader, the request is
+// dropped, together with its client's connection.
 func (p *Peer) onForward(e *Event) {
 	if p.learn != nil && p.learn.stage == learnerServing {
 		if e.Request.Op == zk.OpSync {
@@ -422,9 +426,10 @@ func (p *Peer) onRevalidate(e *Event) {
 	}
 }
 
-// onFailed learns that the log could not be cut where the leader said. Tree and
-// log are read again, and the next leader is asked for everything; also when the
-// link to this one was lost meanwhile, for the memory says that the log was truncated.
+// onFailed handles the report that the log could not be truncated where the leader demanded it.
+// Tree and log are read again, and the next leader is asked for the whole state. This holds
+// even if the link to this leader was lost meanwhile, because in memory the log is already
+// truncated.
 func (p *Peer) onFailed(e *Event) {
 	if !slices.ContainsFunc(p.disk, func(op operation) bool { return op.ticket == e.Ticket && op.kind == EffectTruncate }) {
 		return

@@ -8,35 +8,35 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// server is one server: a peer, its disk, its tree, and who is connected.
+// server is one server: a peer, its disk, its tree, and its connections.
 type server struct {
 	w        *World
 	id       quorum.ID
 	observer bool
 	up       bool
-	life     int // grows with every start: what was planned for an older one is void
+	life     int // grows with every start: what was planned for an earlier life is void
 	peer     *zab.Peer
 	disk     disk
 	tree     []zab.Record // what it would show
 	serving  bool
-	loading  zab.LinkID // a snapshot is expected here
+	loading  zab.LinkID // the link on which a snapshot is expected
 	arrived  map[zab.LinkID][]zab.Record
 	pipes    map[zab.LinkID]*pipe
 	inbox    []zab.Event
 	woken    bool
 	wanted   int   // proposals to make at the next step
-	syncs    []int // of its clients: what must be seen by each
+	syncs    []int // of its clients: how many transactions each must see
 	needAll  bool
-	untilMs  int64 // the process stalls
+	untilMs  int64 // the process stalls until then
 	shown    int   // transactions that this process has shown
-	asks     int   // whether sessions may stay, without an answer
+	asks     int   // questions whether a session may stay, without an answer so far
 }
 
 func newServer(w *World, id quorum.ID, observer bool) *server {
 	return &server{w: w, id: id, observer: observer}
 }
 
-// start recovers from disk: the tree has the whole log, as ZooKeeper's.
+// start recovers from disk: the tree has the whole log, as in ZooKeeper.
 func (s *server) start() {
 	s.up = true
 	s.life++
@@ -49,7 +49,7 @@ func (s *server) start() {
 		recent = recent[len(recent)-n:]
 	}
 	s.peer = zab.New(zab.Options{
-		ID: s.id, Observer: s.observer, TickMs: tickMs, InitMs: initMs, SyncMs: syncMs,
+		ID: s.id, Life: int64(s.life)<<8 | int64(s.id), Observer: s.observer, TickMs: tickMs, InitMs: initMs, SyncMs: syncMs,
 		HistoryMax: max(s.w.opts.HistoryMax, 1), CounterMax: s.w.opts.CounterMax, Masters: s.w.opts.Masters,
 		OneByOne: s.w.opts.oneByOne(s.id),
 	}, s.w.config(), zab.Stored{
@@ -72,7 +72,7 @@ func (s *server) ticks(life int) {
 	})
 }
 
-// push adds an event; a moment later the peer is stepped with all there are.
+// push adds an event. A moment later the peer is stepped with all events that are there.
 func (s *server) push(e zab.Event) {
 	if !s.up {
 		return
@@ -95,7 +95,7 @@ func (s *server) wake() {
 		if s.life != life || !s.up {
 			return
 		}
-		if s.untilMs > s.w.nowMs { // stopped: everything waits, and comes at once
+		if s.untilMs > s.w.nowMs { // stopped: everything waits, and is delivered together
 			s.woken = false
 			s.w.after(s.untilMs-s.w.nowMs, s.wake)
 			return
@@ -165,11 +165,11 @@ func (s *server) carryOut(e *zab.Effect) {
 	}
 }
 
-// carryOutForClients does what concerns tree, clients and the role.
+// carryOutForClients carries out effects that concern the tree, clients and the role.
 func (s *server) carryOutForClients(e *zab.Effect) {
 	switch e.Kind {
 	case zab.EffectDeliver:
-		if n := len(s.tree); n == 0 || s.tree[n-1].Zxid < e.Record.Zxid { // else the snapshot had it
+		if n := len(s.tree); n == 0 || s.tree[n-1].Zxid < e.Record.Zxid { // otherwise the snapshot had it
 			s.tree = append(s.tree, e.Record)
 			s.w.delivered(s)
 		}
@@ -180,7 +180,7 @@ func (s *server) carryOutForClients(e *zab.Effect) {
 		s.leave(e)
 	case zab.EffectRequest:
 		switch {
-		case s.peer.State() != zab.Leading: // an observer master hands it on
+		case s.peer.State() != zab.Leading: // an observer master passes it on
 			s.push(zab.Event{Kind: zab.EventForward, Link: e.Link, Request: e.Request})
 			return
 		case e.Request.Op == zk.OpSync:
@@ -214,7 +214,7 @@ func (s *server) send(e *zab.Effect) {
 	}
 }
 
-// takeTree is a snapshot that has come.
+// takeTree is called when a snapshot has arrived.
 func (s *server) takeTree(link zab.LinkID, tree []zab.Record) {
 	if s.loading == link {
 		s.tree, s.loading = slices.Clone(tree), 0
@@ -223,8 +223,8 @@ func (s *server) takeTree(link zab.LinkID, tree []zab.Record) {
 	s.arrived = map[zab.LinkID][]zab.Record{link: tree} // after a SNAP that the peer has not seen yet
 }
 
-// readLog answers ReadLog as a store would: from the newest record that is not
-// after the wanted one, if the log has it.
+// readLog answers ReadLog as a store would: from the newest record that is not after the
+// requested zxid, if the log has one.
 func (s *server) readLog(e *zab.Effect) {
 	s.w.tally.LogReads++
 	log := s.disk.log
@@ -242,8 +242,8 @@ func (s *server) readLog(e *zab.Effect) {
 	})
 }
 
-// leave ends a role; with Reload the server recovers from what its disk has,
-// once that is quiet.
+// leave ends a role. With Reload the server recovers from its disk, after all pending
+// operations.
 func (s *server) leave(e *zab.Effect) {
 	s.serving, s.syncs, s.wanted, s.loading, s.asks = false, nil, 0, 0, 0
 	s.needAll = e.Reason == zab.ReasonCannotTruncate
@@ -295,8 +295,8 @@ func (s *server) linkIDs() []zab.LinkID {
 	return ids
 }
 
-// revalidate answers a learner whether a session may stay, or takes the answer. Sessions are
-// the number of the server that asked: the answer must come to that one.
+// revalidate answers a learner whether a session may stay, or takes the answer. The number of a
+// session is that of the server that asked, which must receive the answer.
 func (s *server) revalidate(e *zab.Effect) {
 	switch {
 	case e.Kind == zab.EffectRevalidate && s.peer.State() == zab.Leading:
@@ -320,7 +320,8 @@ func (s *server) revalidates() {
 	}
 }
 
-// touched is what a learner has gathered: an observer master hands it on at once.
+// touched takes the sessions that a learner has gathered. An observer master passes them on at
+// once.
 func (s *server) touched(e *zab.Effect) {
 	if s.peer.State() != zab.Leading {
 		s.push(zab.Event{Kind: zab.EventTouched})
