@@ -22,37 +22,37 @@ type Client struct {
 	chroot  string
 	clock   clock.Clock
 
-	// mu guards all below, and is never held over I/O.
+	// mu guards all fields below, and is never held during I/O.
 	mu          sync.Mutex
 	machine     *clientsession.Machine
 	event       clientsession.Event // of the current step
-	servers     []string            // as written
-	names       map[string]string   // of each address last resolved, for TLS
-	link        *link               // being dialled or in use
+	servers     []string            // as the program wrote them
+	names       map[string]string   // by address, as of the last look-up; for TLS
+	link        *link               // the connection that is being made or used
 	timerMs     int64               // when the timer goroutine wakes
 	space       chan struct{}       // closed when there is space for another request; nil if nobody waits
-	lost        chan struct{}       // closed when there is no server any more; nil if nobody waits
+	lost        chan struct{}       // closed when the server is lost; nil if nobody waits
 	subscribers []*Subscription
 	untold      []Event                  // for Options.OnEvent
-	missed      int                      // events for which untold had no space
-	requests    *eventqueue.Queue[Event] // for Options.OnEvent, nil without one
+	missed      int                      // events that were dropped from untold
+	requests    *eventqueue.Queue[Event] // for Options.OnEvent; nil without one
 	err         error                    // why the session has ended
 	cause       error                    // why the last attempt to reach a server has failed
 
-	kick   chan struct{} // one element: the timer is to be set again
+	kick   chan struct{} // capacity 1: the timer must be set again
 	done   chan struct{} // closed at the session's end
 	book   *names.Book
 	ctx    context.Context
-	cancel context.CancelFunc // of dials and look-ups
+	cancel context.CancelFunc // ends dials and look-ups
 	group  sync.WaitGroup     // every goroutine of this client
 
-	work    context.Context // of those that Go runs
+	work    context.Context // the context of functions that Go runs
 	endWork context.CancelFunc
-	workers sync.WaitGroup // of them
+	workers sync.WaitGroup // the goroutines of those functions
 	closing sync.Once
-	proving chan struct{} // holds an element while a proof is under way
+	proving chan struct{} // holds an element while a proof is being made
 	calls   sync.Pool     // of *call
-	toTell  chan struct{} // one element: there is something in untold
+	toTell  chan struct{} // capacity 1: untold is not empty
 }
 
 // New starts a session with the servers of "host:port,host:port/chroot" and returns at once;
@@ -70,6 +70,7 @@ func New(servers string, o Options) (*Client, error) {
 	config := clientsession.Config{
 		TimeoutMs:    int32(min(o.SessionTimeout.Milliseconds(), 1<<31-1)),
 		ReadOnly:     o.AllowReadOnly,
+		LeaveSoon:    o.LeaveSoon,
 		Seed:         o.Seed,
 		BackoffMinMs: o.BackoffMin.Milliseconds(),
 		BackoffMaxMs: o.BackoffMax.Milliseconds(),
@@ -129,13 +130,14 @@ func (c *Client) Go(f func(context.Context)) bool {
 	return true
 }
 
-// stopWork ends what Go runs, and waits for it. Where the session has ended Detach does.
+// stopWork ends the functions that Go runs, and waits for them. After the session has
+// ended, Detach does that.
 func (c *Client) stopWork(ctx context.Context) {
 	stopped := make(chan struct{})
 	c.mu.Lock()
 	c.endWork()
 	ended := c.err != nil
-	if !ended { // and group is not waited for yet
+	if !ended { // and nothing waits for group yet
 		c.group.Go(func() {
 			c.workers.Wait()
 			close(stopped)
@@ -172,7 +174,7 @@ func (c *Client) WaitConnected(ctx context.Context) error {
 	}
 }
 
-// withCause adds why the last attempt to reach a server has failed, if one has.
+// withCause adds to err why the last attempt to reach a server failed, if one did.
 func (c *Client) withCause(err error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -253,8 +255,8 @@ func (c *Client) SetServers(servers string) error {
 	return nil
 }
 
-// closeWait bounds how long Close waits for what Go runs, and then for the server's
-// answer.
+// closeWait bounds how long Close waits for the functions that Go runs, and then for the
+// server's answer.
 const closeWait = 5 * time.Second
 
 // Close ends the session on the server, which deletes its ephemeral znodes, and waits until

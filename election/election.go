@@ -113,8 +113,8 @@ type Options struct {
 	// If that one is not ready by then, this candidate continues to lead. Default 1 minute.
 	WarmLimit time.Duration
 	// Health is a check that must pass for this candidate to campaign and to go on leading; see
-	// DiskCheck for an example. It is called every HealthEvery, default a quarter of the lease,
-	// one call at a time; it fails if it returns an error or takes longer than that. After
+	// DiskCheck for an example. It is called every HealthEvery, default a quarter of the lease, at
+	// least 1 ms, one call at a time; it fails if it returns an error or takes longer than that. After
 	// HealthFailures failed checks in a row, default 3, the candidate is unhealthy: it gives up
 	// its leadership with ReasonUnhealthy. One check that passes makes it healthy again.
 	Health         func(context.Context) error
@@ -143,8 +143,8 @@ type Elector struct {
 	options Options
 
 	teller *teller
-	served atomic.Bool            // see final
-	status atomic.Pointer[Status] // what the last Run did last; nil without one
+	served atomic.Bool            // set once the store has served this Elector; see final
+	status atomic.Pointer[Status] // what the last Run did last; nil before the first
 
 	mu  sync.Mutex
 	run *run // the Run in progress, nil for none
@@ -293,8 +293,8 @@ func (o Options) validate(traits Traits) error {
 		return fmt.Errorf("clock drift %d %%: must be from 1 to %d %%", o.ClockDriftPercent, ClockDriftPercentMax)
 	case o.Priority < 0 || o.Priority > PriorityMax:
 		return fmt.Errorf("priority %d: must be from 0 to %d", o.Priority, PriorityMax)
-	case o.HealthEvery < 0 || o.HealthFailures < 0:
-		return fmt.Errorf("health checks every %v, %d failures: must not be negative", o.HealthEvery, o.HealthFailures)
+	case o.HealthEvery < time.Millisecond || o.HealthFailures < 0:
+		return fmt.Errorf("health checks every %v, %d failures: must be at least 1ms, and not negative", o.HealthEvery, o.HealthFailures)
 	case o.Retry < 0 || o.RetryMax < o.Retry:
 		return fmt.Errorf("retry %v, at most %v: must not be negative, and the limit not less",
 			o.Retry, o.RetryMax)

@@ -190,8 +190,8 @@ func TestOneLostForEveryElected(t *testing.T) {
 	}
 }
 
-// TestFirstCallAfterAFreezeTellsTheTruth: the clock has moved, and no goroutine
-// of the Elector has run yet (scenario-E05).
+// TestFirstCallAfterAFreezeTellsTheTruth: the clock has moved on, but no
+// goroutine of the Elector has run yet (scenario-E05).
 func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
 	manual := clock.NewManual(clock.Instant(time.Hour))
 	store := electiontest.NewFaulty(electiontest.NewStore(manual))
@@ -212,7 +212,7 @@ func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
 		return nil
 	})
 	if err == nil {
-		return // the elector saw the function return before the timers: no loss to report
+		return // the elector saw the function return before the timers fired: no loss to report
 	}
 	if !errors.Is(err, election.ErrLost) {
 		t.Errorf("Run returned %v", err)
@@ -313,7 +313,7 @@ func TestWrongNamesAndOptionsAreRefused(t *testing.T) {
 	for _, o := range []election.Options{
 		{ID: "a\nb"}, {ID: strings.Repeat("x", 201)}, {Lease: time.Millisecond}, {Lease: -1},
 		{Lease: 48 * time.Hour}, {Grace: 6 * time.Second}, {ClockDriftPercent: 26}, {ClockDriftPercent: -1}, {Retry: -1},
-		{Retry: time.Second, RetryMax: time.Millisecond},
+		{Retry: time.Second, RetryMax: time.Millisecond}, {HealthEvery: 1}, {HealthEvery: -1}, {HealthFailures: -1},
 	} {
 		if _, err := election.New(store, "a", o); !errors.Is(err, election.ErrInvalid) {
 			t.Errorf("options %+v: %v", o, err)
@@ -324,7 +324,7 @@ func TestWrongNamesAndOptionsAreRefused(t *testing.T) {
 	}
 }
 
-// overlapping is a store that may elect two.
+// overlapping is a store that may elect two leaders.
 type overlapping struct{ *electiontest.Store }
 
 func (o overlapping) Traits() election.Traits {

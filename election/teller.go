@@ -5,34 +5,34 @@ import (
 	"time"
 )
 
-// eventsMax is how many events may wait for an OnEvent that takes its time, before
-// others are left out.
+// eventsMax is how many events may wait for a slow OnEvent before further ones are dropped.
 const eventsMax = 256
 
-// teller calls Options.OnEvent of an Elector, in order and one call at a time, in a
-// goroutine that lasts as long as there is something to tell: a log that nobody reads
-// must hold up nothing, no campaign and no end.
+// teller calls Options.OnEvent of an Elector, in order and one call at a time. Its
+// goroutine lasts only while events wait. A logger that blocks must not delay a campaign or
+// the end of a run.
 //
-// The queue is bounded. While it is full, events that repeat are left out and counted,
-// and so is a campaign that begins, with all that comes of it: the end is told of each
-// leadership whose beginning is.
+// The queue is bounded. While it is full, two kinds of events are dropped and counted:
+// those that repeat within a leadership, and all events of a campaign that begins now and
+// of the leadership it leads to. So a leadership whose beginning was reported always has
+// its end reported.
 type teller struct {
 	call func(Event)
 
 	mu     sync.Mutex
 	queue  []notification
 	missed int
-	idle   chan struct{} // closed when all is told; nil if nothing is to be told
+	idle   chan struct{} // closed when the queue is empty; nil if it already is
 }
 
-// notification is an event and a channel to be closed when it was told, or nil.
+// notification is an event, and a channel to close after the call of OnEvent (may be nil).
 type notification struct {
 	event Event
 	told  chan struct{}
 }
 
-// tell returns at once. It reports whether there was space for the event, or it does
-// not repeat and begins nothing.
+// tell queues an event without waiting. It returns false if the event was dropped, which
+// happens only to an event that repeats or that begins a campaign.
 func (t *teller) tell(event Event, told chan struct{}) bool {
 	if t.call == nil {
 		done(told)
@@ -40,7 +40,7 @@ func (t *teller) tell(event Event, told chan struct{}) bool {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.queue) >= eventsMax && (event.Kind.repeats() || event.Kind == EventCampaigning) {
+	if len(t.queue) >= eventsMax && (event.Kind.Repeats() || event.Kind == EventCampaigning) {
 		t.missed++
 		done(told)
 		return false
@@ -54,7 +54,7 @@ func (t *teller) tell(event Event, told chan struct{}) bool {
 	return true
 }
 
-// leaveOut counts an event of a campaign that is left out.
+// leaveOut counts an event that belongs to a dropped campaign.
 func (t *teller) leaveOut(told chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,8 +68,9 @@ func done(told chan struct{}) {
 	}
 }
 
-// repeats reports whether a leadership or an attempt can have any number of these.
-func (k EventKind) repeats() bool {
+// Repeats reports whether this kind can occur any number of times in a leadership or an attempt.
+// While OnEvent is too slow, only such events are dropped, and whole campaigns (Event.Missed).
+func (k EventKind) Repeats() bool {
 	switch k {
 	case EventRenewed, EventRenewFailed, EventHealthFailed, EventNominated:
 		return true
@@ -99,7 +100,7 @@ func (t *teller) show(one notification) {
 	t.call(one.event)
 }
 
-// next takes the event that has waited longest.
+// next removes the oldest event from the queue.
 func (t *teller) next() (one notification, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -112,7 +113,7 @@ func (t *teller) next() (one notification, ok bool) {
 	return one, true
 }
 
-// await waits until everything is told, and no longer than the limit.
+// await waits until the queue is empty, at most for the limit.
 func (t *teller) await(limit time.Duration) {
 	t.mu.Lock()
 	idle := t.idle

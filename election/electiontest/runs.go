@@ -8,11 +8,10 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// These strike `conclave run` itself: its guardian, its own process, and what it
-// writes to. Its command is deaf to SIGTERM, and may not act beside the next
-// leader's.
+// These strike `conclave run` itself: its guardian, its own process, and the files that it writes
+// to. Its command ignores SIGTERM, and must not act at the same time as the next leader's.
 
-// guarded says where a run can be struck: its guardian is found in /proc.
+// guarded requires a system on which a run can be struck: its guardian is found in /proc.
 func guarded(s Suite, traits election.Traits, b election.Backend) string {
 	if why := processes(s, traits, b); why != "" {
 		return why
@@ -34,15 +33,15 @@ func (s Suite) newRuns(t *testing.T, name string) *runs {
 	return &runs{t: t, s: s, url: s.URL(t), name: name, acts: s.newActs(t)}
 }
 
-// run is a process that runs its command while it leads, and the way to cut its
-// store off.
+// run is a process that runs its command while it leads, with functions that cut and heal its link
+// to the store.
 type run struct {
 	*process
 	cut, heal func()
 }
 
-// start starts a run. Its link to the store is cut where there is one; else its
-// calls of the store hang, and others lead when it is healed.
+// start starts a run. If there is a link to the store, cut partitions it; otherwise cut makes the
+// run's calls of the store hang, and others lead once it is healed.
 func (r *runs) start(id string, unread bool) *run {
 	r.t.Helper()
 	o := order{URL: r.url, Election: r.name, ID: id, Acts: r.acts.path, Unread: unread}
@@ -57,7 +56,7 @@ func (r *runs) start(id string, unread bool) *run {
 }
 
 // lead starts a run that leads, and another one that waits; it returns the token. Where waiters are
-// seen, one that has lost the lead to the other on a busy machine gets it back first.
+// seen, a run that has lost the lead to the other one on a busy machine first gets it back.
 func (r *runs) lead(unread bool) (a, b *run, token election.Token) {
 	r.t.Helper()
 	a = r.start("a", unread)
@@ -94,21 +93,21 @@ func (r *runs) partition(a *run, token election.Token, figure string) election.T
 	return next
 }
 
-// awaitNext returns the token with which the next one acts, and fails if the
-// command of the last one does so beside it. Again is that of awaitBy.
+// awaitNext returns the token with which the next candidate acts, and fails if the command of the
+// last one acts at the same time. Again is the same as in awaitBy.
 func (r *runs) awaitNext(last, next string, token election.Token, struck clock.Instant, figure string, again func()) election.Token {
 	r.t.Helper()
 	b := r.acts.awaitBy(next, token, again)
 	ended := r.acts.last(last, token)
 	r.s.recorder.sampleMs(figure, ended.Sub(struck))
 	if ended > b.from {
-		r.t.Fatalf("the command of %s led beside that of %s", last, next)
+		r.t.Fatalf("the command of %s led beside that of %s, for %v: it ended %v after the fault", last, next, ended.Sub(b.from), ended.Sub(struck))
 	}
 	return b.token
 }
 
-// testFrozenGuardian freezes the guardian of a leader that is then partitioned, and
-// that of the next one, which then resigns: each run ends its command itself.
+// testFrozenGuardian pauses the guardian of a leader that is then partitioned, and the guardian of
+// the next leader, which then resigns: each run ends its command itself.
 func testFrozenGuardian(t *testing.T, s Suite) {
 	r := s.newRuns(t, "guardian")
 	a, b, token := r.lead(false)
@@ -126,7 +125,8 @@ func testFrozenGuardian(t *testing.T, s Suite) {
 	s.verify(t, r.acts.history(), -1)
 }
 
-// freezeGuardian freezes that of a run, unless it has just lost the lead on a busy machine.
+// freezeGuardian pauses the guardian of a run, unless the run has just lost the lead on a busy
+// machine.
 func freezeGuardian(t *testing.T, r *run) {
 	t.Helper()
 	if pid := r.guardian(); pid != 0 {
@@ -134,8 +134,8 @@ func freezeGuardian(t *testing.T, r *run) {
 	}
 }
 
-// testFrozenRun freezes a leader's own process and not its guardian, which ends
-// the command in time, and a process that would keep the election for ever.
+// testFrozenRun pauses a leader's own process but not its guardian, which ends in time both the
+// command and the process, which would otherwise keep the election forever.
 func testFrozenRun(t *testing.T, s Suite) {
 	r := s.newRuns(t, "frozen")
 	a, b, token := r.lead(false)
@@ -147,14 +147,14 @@ func testFrozenRun(t *testing.T, s Suite) {
 	s.verify(t, r.acts.history(), -1)
 }
 
-// testFullPipes lets a leader write to pipes that nobody reads, a log of all
-// events among it, and partitions it. When somebody reads again, it goes on.
+// testFullPipes lets a leader write to pipes that nobody reads, including a log of all events, and
+// partitions it. When somebody reads again, it goes on.
 func testFullPipes(t *testing.T, s Suite) {
 	r := s.newRuns(t, "full")
 	a, b, token := r.lead(true)
 	token = r.partition(a, token, FigureFullPipes)
 	a.drain()
-	b.stop() // a waits, or leads again, where b has lost on a busy machine
+	b.stop() // a waits, or leads again if b has lost the lead on a busy machine
 	r.acts.awaitBy("a", token, nil)
 	a.stop()
 	s.verify(t, r.acts.history(), -1)

@@ -26,7 +26,7 @@ import (
 	"github.com/conclave-project/conclave/internal/healthcheck"
 )
 
-// PlacesMax is the greatest N. It is limited because a candidate has a claim in each place's
+// PlacesMax is the largest N. It is limited because a candidate has a claim in each place's
 // election.
 const PlacesMax = 64
 
@@ -41,7 +41,7 @@ type Candidate struct {
 // Place is what a candidate holds while it acts: the leadership of a place.
 type Place struct {
 	election.Leadership
-	// Number is that of the place, from 1.
+	// Number is the number of the place, from 1.
 	Number int
 }
 
@@ -56,10 +56,15 @@ func New(backend election.Backend, name string, n int, options election.Options)
 	if n < 1 || n > PlacesMax {
 		return nil, fmt.Errorf("holders of %q: %d places, must be from 1 to %d: %w", name, n, PlacesMax, election.ErrInvalid)
 	}
-	options.Once, options.Priority = true, 0
-	c := &Candidate{name: name, events: newEvents(&options)}
 	options.Health = healthcheck.Shared(options.Health)
+	return newCandidate(backend, name, n, options, newEvents(options))
+}
+
+func newCandidate(backend election.Backend, name string, n int, options election.Options, events *events) (*Candidate, error) {
+	options.Once, options.Priority = true, 0
+	c := &Candidate{name: name, events: events}
 	for i := range n {
+		options.OnEvent = events.source()
 		e, err := election.New(backend, placeName(name, i), options)
 		if err != nil {
 			return nil, fmt.Errorf("holders of %q: %w", name, err)
@@ -69,19 +74,19 @@ func New(backend election.Backend, name string, n int, options election.Options)
 	return c, nil
 }
 
-// placeName names the election of a place, counted from 0 here.
+// placeName returns the name of a place's election; i counts from 0.
 func placeName(name string, i int) string { return name + "/places/" + strconv.Itoa(i+1) }
 
-// events tell OnEvent the events of several elections, one call at a time. One that does not
-// return holds up nothing, and gathers no goroutines of electors that wait for their turn.
-// It is nil without an OnEvent.
+// events passes the events of several elections to OnEvent, one call at a time. If OnEvent does
+// not return, nothing is held up, and no goroutines of electors pile up. It is nil without an
+// OnEvent.
 type events struct {
 	queue *eventqueue.Queue[election.Event]
-	limit time.Duration // to be waited for at most
+	limit time.Duration // maximum wait for OnEvent
 }
 
-// newEvents puts a queue before the OnEvent of the options.
-func newEvents(options *election.Options) *events {
+// newEvents makes the queue in front of the OnEvent of the options.
+func newEvents(options election.Options) *events {
 	if options.OnEvent == nil {
 		return nil
 	}
@@ -89,23 +94,29 @@ func newEvents(options *election.Options) *events {
 	if lease == 0 {
 		lease = election.LeaseDefault
 	}
-	e := &events{eventqueue.New(options.OnEvent, func(one *election.Event) *int { return &one.Missed }), max(lease/4, toldMin)}
-	options.OnEvent = e.tell
-	return e
+	return &events{eventqueue.New(options.OnEvent, func(one *election.Event) *int { return &one.Missed }), max(lease/4, toldMin)}
 }
 
-// toldMin is the least that is waited for until all is told.
+// toldMin is the minimum time to wait until all events have been passed on.
 const toldMin = 500 * time.Millisecond
 
-// tell waits for OnEvent where a function does, so that a span or a metric is there.
-func (e *events) tell(one election.Event) {
-	e.queue.Put(one)
-	if one.Kind == election.EventElected {
-		e.queue.WaitFor(e.limit)
+// source returns the OnEvent of one elector. When a function begins, it waits until the event is
+// passed on, so that a span or a metric exists by then.
+func (e *events) source() func(election.Event) {
+	if e == nil {
+		return nil
+	}
+	put := e.queue.Source(func(one *election.Event) bool { return one.Kind == election.EventCampaigning },
+		func(one *election.Event) bool { return one.Kind.Repeats() })
+	return func(one election.Event) {
+		put(one)
+		if one.Kind == election.EventElected {
+			e.queue.WaitFor(e.limit)
+		}
 	}
 }
 
-// await waits until all is told, and no longer than the limit.
+// await waits until all events have been passed on, but no longer than the limit.
 func (e *events) await() {
 	if e != nil {
 		e.queue.WaitFor(e.limit)
@@ -131,7 +142,7 @@ func (c *Candidate) Hold(ctx context.Context, function func(context.Context, Pla
 	}
 	failures := make([]error, len(c.electors))
 	var campaigns sync.WaitGroup
-	for _, i := range rand.Perm(len(c.electors)) { // so that not all begin with the same
+	for _, i := range rand.Perm(len(c.electors)) { // in random order, so that candidates do not all begin with the same place
 		campaigns.Go(func() {
 			failures[i] = c.electors[i].Run(contexts[i], func(ctx context.Context, lead election.Leadership) error {
 				if !h.keep(i) {
@@ -158,8 +169,7 @@ type hold struct {
 	cancels []context.CancelFunc
 }
 
-// keep reports whether this place is the one to act in, and withdraws from the others
-// if so.
+// keep reports whether this place is the one to act in. If so, it withdraws from the others.
 func (h *hold) keep(i int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -73,8 +73,8 @@ func (h Held) Err() error {
 	return nil
 }
 
-// carry has the context of the act carry the token, for package fence: not that of the leadership
-// around it, which a reader has of its place.
+// carry makes the context of the act carry the token, for package fence. Without it the context
+// would have the token of the leadership around it, which for a reader is that of its place.
 func (h Held) carry(ctx context.Context, around election.Leadership) context.Context {
 	return carried.With(ctx, carried.Token{Value: uint64(h.token), Check: h.Err, Inside: around})
 }
@@ -84,9 +84,8 @@ func (h Held) carry(ctx context.Context, around election.Leadership) context.Con
 // does no I/O. An error matches election.ErrInvalid.
 func NewRWLock(backend election.Backend, name string, readers int, options election.Options) (*RWLock, error) {
 	options.Warm, options.Priority = nil, 0
-	events := newEvents(&options)
 	options.Health = healthcheck.Shared(options.Health)
-	l := &RWLock{backend, name, readers, options, events}
+	l := &RWLock{backend, name, readers, options, newEvents(options)}
 	if _, err := New(backend, name, readers, options); err != nil {
 		return nil, err
 	}
@@ -97,7 +96,7 @@ func NewRWLock(backend election.Backend, name string, readers int, options elect
 // gate returns a candidate for the gate.
 func (l *RWLock) gate(priority int) (*election.Elector, error) {
 	options := l.options
-	options.Once, options.Priority = true, priority // see campaign
+	options.Once, options.Priority, options.OnEvent = true, priority, l.events.source() // see campaign
 	gate, err := election.New(l.backend, l.name+"/gate", options)
 	if err != nil {
 		return nil, fmt.Errorf("gate of %q: %w", l.name, err)
@@ -112,7 +111,7 @@ func (l *RWLock) gate(priority int) (*election.Elector, error) {
 // may write.
 func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) error) error {
 	defer l.events.await()
-	places, err := New(l.backend, l.name, l.readers, l.options)
+	places, err := newCandidate(l.backend, l.name, l.readers, l.options, l.events)
 	if err != nil {
 		return err
 	}
@@ -143,9 +142,10 @@ func (l *RWLock) Read(ctx context.Context, function func(context.Context, Held) 
 	return last.err
 }
 
-// campaign has turns at the gate until one was the last. After each it is told whether
-// it was, and what is closed when all that it has begun is over. That may be never, if an
-// OnEvent does not return, and others must get through: it is waited for without the gate.
+// campaign takes turns at the gate until one of them was the last. After each turn, after
+// returns whether it was the last, and a channel that is closed when everything begun in it is
+// over. That may be never, if an OnEvent does not return. Because others must get through,
+// campaign waits for it without holding the gate.
 func campaign(ctx context.Context, gate *election.Elector, after func() (last bool, over <-chan struct{}),
 	turn func(atGate context.Context, lead election.Leadership) error) error {
 	for {
@@ -178,16 +178,16 @@ func campaign(ctx context.Context, gate *election.Elector, after func() (last bo
 	}
 }
 
-// reading is one try of a reader to have a place.
+// reading is one attempt of a reader to get a place.
 type reading struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	gate   election.Leadership
 
 	state   atomic.Int32
-	granted chan struct{} // closed when it acts
-	ended   chan struct{} // closed when all is over
-	err     error         // before ended is closed
+	granted chan struct{} // closed when the reader acts
+	ended   chan struct{} // closed when everything is over
+	err     error         // valid once ended is closed
 }
 
 // States of a reading.
@@ -208,8 +208,8 @@ func (r *reading) run(places *Candidate, function func(context.Context, Held) er
 	defer r.cancel()
 	var cut error
 	r.err = places.Hold(r.ctx, func(ctx context.Context, place Place) error {
-		// With the place alone nobody writes from here on; but who has come through the gate
-		// since it was lost, with a higher token, may have written before.
+		// While this reader holds a place, nobody writes from now on. But a writer that passed
+		// the gate after this reader lost it, with a higher token, may have written before.
 		if r.gate.Err() != nil {
 			r.withdraw()
 		}
@@ -227,8 +227,8 @@ func (r *reading) run(places *Candidate, function func(context.Context, Held) er
 	}
 }
 
-// withdraw gives up a reading that has no place yet. It does not wait until the places
-// know: that is as long as a store does not answer.
+// withdraw gives up a reading that has no place yet. It does not wait for the places, which may
+// take as long as the store does not answer.
 func (r *reading) withdraw() {
 	if r.state.CompareAndSwap(asking, withdrawn) {
 		r.cancel()
@@ -282,6 +282,6 @@ func (l *RWLock) Write(ctx context.Context, function func(context.Context, Held)
 // place returns a candidate for one place.
 func (l *RWLock) place(i int) (*election.Elector, error) {
 	options := l.options
-	options.Once = false
+	options.Once, options.OnEvent = false, l.events.source()
 	return election.New(l.backend, placeName(l.name, i), options)
 }

@@ -46,14 +46,14 @@ type Metrics struct {
 	terms map[string]*term // by election
 }
 
-// term is how long an election was led by this process.
+// term records how long this process has led an election.
 type term struct {
-	total time.Duration            // of what has ended
-	since map[leadership]time.Time // of what lasts
+	total time.Duration            // of leaderships that have ended
+	since map[leadership]time.Time // start of leaderships that last
 }
 
-// leadership is one of an election. Attempts are counted by each Elector: two of one process
-// may have the same.
+// leadership identifies a leadership of an election. Each Elector counts its own attempts,
+// so two Electors of one process may have the same number.
 type leadership struct {
 	token   election.Token
 	attempt uint64
@@ -141,7 +141,7 @@ func (m *Metrics) count(e election.Event) {
 	}
 }
 
-// failed returns the operation of which an event tells that it failed.
+// failed returns the operation that failed according to an event.
 func failed(e election.Event) string {
 	if e.Kind == election.EventNominated && e.Err != nil {
 		return "nominate"
@@ -164,8 +164,26 @@ func (m *Metrics) at(name string, change func(*term)) {
 	change(t)
 }
 
-func (m *Metrics) collectors() []prometheus.Collector {
-	return []prometheus.Collector{m.leading, m.token, m.campaigns, m.elected, m.changes, m.renewals, m.failures, m.stucks, m.remaining}
+// vec is a metric with a value for each election.
+type vec interface {
+	prometheus.Collector
+	DeletePartialMatch(prometheus.Labels) int
+}
+
+func (m *Metrics) collectors() []vec {
+	return []vec{m.leading, m.token, m.campaigns, m.elected, m.changes, m.renewals, m.failures, m.stucks, m.remaining}
+}
+
+// Forget removes an election that this process no longer takes part in. A program that elects
+// under ever new names, such as one for each job, should call it for each, because otherwise all
+// names stay in memory and in every scrape. An event that comes later shows the election again.
+func (m *Metrics) Forget(election string) {
+	for _, c := range m.collectors() {
+		c.DeletePartialMatch(prometheus.Labels{"election": election})
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.terms, election)
 }
 
 // Describe implements prometheus.Collector.

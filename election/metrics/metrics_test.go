@@ -16,7 +16,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 )
 
-// A leadership, event by event, and what is shown in between.
+// A leadership event by event, and the metrics in between.
 func TestEventsAreCounted(t *testing.T) {
 	m := New()
 	now := time.Unix(1000, 0)
@@ -68,8 +68,8 @@ conclave_election_token{election="jobs"} 7`)
 	}
 }
 
-// Two electors of one election in one process: the one is elected a moment before the end of
-// the other is told, as their events come in goroutines of their own.
+// Two electors of one election in one process: the second is elected a moment before the
+// end of the first is reported, because their events come from different goroutines.
 func TestSecondsOfTwoElectorsDoNotGoBack(t *testing.T) {
 	m := New()
 	now := time.Unix(1000, 0)
@@ -85,7 +85,7 @@ func TestSecondsOfTwoElectorsDoNotGoBack(t *testing.T) {
 	expect(t, m, `conclave_election_leading_seconds_total{election="jobs"} 200`)
 }
 
-// expect compares lines of what a scrape would show.
+// expect compares lines of a scrape.
 func expect(t *testing.T, m *Metrics, want string) {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
@@ -112,7 +112,7 @@ func names(want string) (names []string) {
 	return names
 }
 
-// An elector tells all that there is to count.
+// An elector reports everything that is counted.
 func TestElectorFeedsTheMetrics(t *testing.T) { synctest.Test(t, electorFeedsTheMetrics) }
 
 func electorFeedsTheMetrics(t *testing.T) {
@@ -138,9 +138,33 @@ func electorFeedsTheMetrics(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	synctest.Wait() // all is told
+	synctest.Wait() // all events were reported
 	if testutil.ToFloat64(m.renewals) < 1 || testutil.ToFloat64(m.leading) != 0 ||
 		testutil.ToFloat64(m.changes.WithLabelValues("jobs", election.ReasonResigned.String())) != 1 {
 		t.Error("renewals, leading or changes were not counted")
+	}
+}
+
+// TestForgottenElectionsLeaveNothing: an application may have a name for each job.
+func TestForgottenElectionsLeaveNothing(t *testing.T) {
+	m := New()
+	tell := m.OnEvent(nil)
+	series := func() int { return testutil.CollectAndCount(m) }
+	events := []election.Event{
+		{Kind: election.EventCampaigning}, {Kind: election.EventElected, Token: 1}, {Kind: election.EventRenewed},
+		{Kind: election.EventRenewFailed}, {Kind: election.EventStuck}, {Kind: election.EventLost, Token: 1},
+		{Kind: election.EventReleaseFailed},
+	}
+	for _, name := range []string{"kept", "a", "b"} {
+		for _, e := range events {
+			e.Election = name
+			tell(e)
+		}
+	}
+	before := series()
+	m.Forget("a")
+	m.Forget("b")
+	if after := series(); before == 0 || after != before/3 || len(m.terms) != 1 {
+		t.Errorf("%d series of three elections, then %d of one; terms of %d", before, after, len(m.terms))
 	}
 }

@@ -1,15 +1,18 @@
 package partition_test
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
 )
 
-// TestMemberWhoseLogIsBlockedStillOwns (partition-P2): its OnEvent or its OnView does not
-// return any more, and it loses its partitions again and again.
+// TestMemberWhoseLogIsBlockedStillOwns (partition-P2): its OnEvent or its OnView no
+// longer returns, and it loses its partitions again and again.
 func TestMemberWhoseLogIsBlockedStillOwns(t *testing.T) {
 	for _, what := range []string{"OnEvent", "OnView"} {
 		t.Run(what, func(t *testing.T) { stillOwns(t, what) })
@@ -58,4 +61,66 @@ func stillOwns(t *testing.T, what string) {
 			return g.moves > moves && each(owned)
 		})
 	}
+}
+
+// TestSlowOnEventIsToldTheEndOfEachLeadership: metrics and spans last as long as the leaderships
+// that OnEvent is told of. While it does not return, partitions are lost, and the renewals of the
+// others are more events than may wait.
+func TestSlowOnEventIsToldTheEndOfEachLeadership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		type leadership struct {
+			election string
+			token    election.Token
+		}
+		const partitions = 40
+		full, lost := make(chan struct{}), make(chan struct{})
+		lasting, elected, missed := map[leadership]bool{}, 0, 0
+		onEvent := func(e election.Event) {
+			if elected > partitions { // all partitions and the seat
+				<-full
+			}
+			missed += e.Missed
+			one := leadership{e.Election, e.Token}
+			switch e.Kind {
+			case election.EventElected:
+				elected++
+				lasting[one] = true
+			case election.EventLost:
+				if !lasting[one] {
+					t.Errorf("a leadership is lost whose beginning was not told: %+v", e)
+				}
+				delete(lasting, one)
+			}
+		}
+		c := bubble{time.Now()}
+		member, err := partition.New(electiontest.NewStore(c), "group",
+			partition.Options{Partitions: partitions, MembersMax: 1, Election: election.Options{Clock: c, OnEvent: onEvent}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = member.Run(ctx, func(ctx context.Context, p int, _ election.Leadership) error {
+				select {
+				case <-lost:
+					<-ctx.Done()
+				case <-ctx.Done():
+				case <-time.After(time.Duration(p+1) * time.Minute): // releases the partition, and takes it again
+				}
+				return nil
+			})
+		}()
+		time.Sleep(time.Hour)
+		close(lost)
+		close(full)
+		synctest.Wait()
+		stop()
+		<-ended
+		synctest.Wait()
+		if missed == 0 || len(lasting) > 0 {
+			t.Errorf("%d events are missed, and the ends of leaderships are not told: %v", missed, lasting)
+		}
+	})
 }

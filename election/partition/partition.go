@@ -111,8 +111,8 @@ type View struct {
 type Function func(ctx context.Context, partition int, lead election.Leadership) error
 
 const (
-	viewsMax = 16                     // that wait for OnView
-	toldMin  = 500 * time.Millisecond // the least that Run waits until all is told
+	viewsMax = 16                     // Views that wait for OnView
+	toldMin  = 500 * time.Millisecond // the least time that Run waits for OnView and OnEvent at its end
 )
 
 // Member is one candidate of a group. Its methods may be called by several
@@ -127,11 +127,11 @@ type Member struct {
 	views      *eventqueue.Queue[View]           // nil without an OnView
 
 	running  atomic.Bool
-	leaving  chan struct{} // closed by Leave
+	leaving  chan struct{} // Leave closes it
 	leaveOne sync.Once
 
 	mu   sync.Mutex
-	view View // replaced, never changed
+	view View // replaced as a whole, never modified
 }
 
 // New returns a member of the named group. It does no I/O.
@@ -142,10 +142,9 @@ func New(backend election.Backend, name string, options Options) (*Member, error
 	options.Election.Health = healthcheck.Shared(options.Election.Health)
 	m := &Member{name: name, options: options, leaving: make(chan struct{})}
 	if onEvent := options.Election.OnEvent; onEvent != nil {
-		// An Elector is not over before its OnEvent has returned, and one that is not over
-		// takes no part in its election (partition-P2).
+		// An Elector that waits for its OnEvent to return has not ended, and takes no part
+		// in its election until then (partition-P2). So OnEvent is called from a queue.
 		m.events = eventqueue.New(onEvent, func(e *election.Event) *int { return &e.Missed })
-		m.options.Election.OnEvent = m.events.Put
 	}
 	if options.OnView != nil {
 		m.views = eventqueue.New(options.OnView, func(*View) *int { return new(int) }).Bounded(viewsMax)
@@ -156,7 +155,7 @@ func New(backend election.Backend, name string, options Options) (*Member, error
 			return nil, err
 		}
 		m.seats = append(m.seats, e)
-		m.options.Election.ID = e.ID() // the default differs from call to call
+		m.options.Election.ID = e.ID() // the default differs from call to call, so keep the first
 	}
 	m.id = m.options.Election.ID
 	for p := range options.Partitions {
@@ -187,14 +186,18 @@ func (o *Options) setDefaults() error {
 	return nil
 }
 
-// seatOptions are those of the elections for seats.
+// seatOptions returns the options of the elections for seats.
 func (m *Member) seatOptions() election.Options {
 	o := m.options.Election
 	o.Warm, o.Priority, o.Once = nil, 0, true
+	if m.events != nil {
+		o.OnEvent = m.events.Source(func(e *election.Event) bool { return e.Kind == election.EventCampaigning },
+			func(e *election.Event) bool { return e.Kind.Repeats() })
+	}
 	return o
 }
 
-// partitionOptions are those of a partition's election.
+// partitionOptions returns the options of a partition's election.
 func (m *Member) partitionOptions(p int) election.Options {
 	o := m.seatOptions()
 	if warm := m.options.Warm; warm != nil {
@@ -239,7 +242,7 @@ func (m *Member) Run(ctx context.Context, function Function) error {
 	return newRun(ctx, m, function).loop(ctx)
 }
 
-// setView keeps a view, and tells it, if it differs from the last one.
+// setView keeps a view, and queues it for OnView if it differs from the last one.
 func (m *Member) setView(view View) {
 	m.mu.Lock()
 	same := slices.Equal(view.Members, m.view.Members) && slices.Equal(view.Owners, m.view.Owners) &&
@@ -253,7 +256,7 @@ func (m *Member) setView(view View) {
 	}
 }
 
-// retry is the pause after a failure, which doubles with each up to RetryMax.
+// retry returns the pause after a failure, which doubles with each failure up to RetryMax.
 func (m *Member) retry(failures int) time.Duration {
 	o := m.seats[0].Options()
 	return min(o.Retry<<min(failures, 10), o.RetryMax)

@@ -31,7 +31,8 @@ func newClaim(number int, lease time.Duration) election.Claim {
 	return election.Claim{Election: "jobs", ID: fmt.Sprint("c", number), Nonce: fmt.Sprintf("%032d", number), Lease: lease}
 }
 
-// TestClaimsAreForgottenWithoutAStore once their leases have ended by themselves.
+// TestClaimsAreForgottenWithoutAStore: claims are forgotten once their leases have ended by
+// themselves.
 func TestClaimsAreForgottenWithoutAStore(t *testing.T) {
 	b, now := New(down{newMemory()}, Options{}), clock.Instant(1)
 	b.now = func() clock.Instant { return now }
@@ -59,7 +60,8 @@ func TestClaimsAreForgottenWithoutAStore(t *testing.T) {
 	}
 }
 
-// TestCloseTellsOfAReleaseThatFailedOnce at most, and not of one that its caller knows of.
+// TestCloseTellsOfAReleaseThatFailedOnce: at most once, and not of a failure that its caller
+// knows.
 func TestCloseTellsOfAReleaseThatFailedOnce(t *testing.T) {
 	for _, known := range []bool{false, true} {
 		b := New(down{newMemory()}, Options{})
@@ -107,7 +109,7 @@ func (e failingEntry) Revoke(ctx context.Context) error {
 	return e.Entry.Revoke(ctx)
 }
 
-// TestCloseReleasesWhatCouldNotBeReleased: nobody else does any more, and others would wait
+// TestCloseReleasesWhatCouldNotBeReleased: nobody else would release it, and others would wait
 // for the lease.
 func TestCloseReleasesWhatCouldNotBeReleased(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -145,11 +147,13 @@ type fixture struct {
 	granted chan election.Grant
 }
 
-func inQueue(t *testing.T, waiters int) *fixture { return inQueueOf(t, newMemory(), waiters) }
+func inQueue(t *testing.T, waiters int) *fixture {
+	return inQueueOf(t, newMemory(), Options{}, waiters)
+}
 
-func inQueueOf(t *testing.T, store *memory, waiters int) *fixture {
+func inQueueOf(t *testing.T, store *memory, options Options, waiters int) *fixture {
 	f := &fixture{T: t, store: store, ended: make(map[string]chan error), granted: make(chan election.Grant, waiters)}
-	f.backend = New(f.store, Options{})
+	f.backend = New(f.store, options)
 	t.Cleanup(func() { _ = f.backend.Close() })
 	var err error
 	if f.held, err = f.backend.Acquire(t.Context(), newClaim(0, time.Minute)); err != nil {
@@ -231,9 +235,9 @@ func TestWaiterWhoseEntryIsRemovedGoesToTheEnd(t *testing.T) {
 func TestWaiterKeepsItsLeaseAndItsPlace(t *testing.T) { synctest.Test(t, waiterKeepsItsPlace) }
 
 func waiterKeepsItsPlace(t *testing.T) {
-	store, began := newMemory(), time.Now()
-	store.now = func() clock.Instant { return clock.Instant(time.Since(began)) } // of the bubble
-	f := inQueueOf(t, store, 0)
+	store, c := newMemory(), electiontest.VirtualClock(1)
+	store.now = c.Now
+	f := inQueueOf(t, store, Options{Clock: c}, 0)
 	one := newClaim(1, 2*time.Second)
 	ended := make(chan error, 1)
 	go func() {

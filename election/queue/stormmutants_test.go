@@ -8,13 +8,13 @@ import (
 	"github.com/conclave-project/conclave/internal/storm"
 )
 
-// queueMutant is a bug around the store or the backend, which know nothing of it.
+// queueMutant is a bug around the store or the backend, which do not know of it.
 type queueMutant struct {
 	name, what string
-	backend    func(*Backend) election.Backend // nil: as it is
-	storeRate  float64                         // of the store's clock, 0: as it is
+	backend    func(*Backend) election.Backend // nil: unchanged
+	storeRate  float64                         // of the store's clock, 0: unchanged
 	late       bool                            // a lease counts from the answer
-	trusts     bool                            // what has no answer is done
+	trusts     bool                            // a request without an answer counts as done
 	stays      bool                            // an entry needs no lease to enter again
 }
 
@@ -54,7 +54,7 @@ func (s stale) Renew(ctx context.Context, grant election.Grant) (election.Grant,
 func TestQueueStormsFindMutants(t *testing.T) {
 	for _, mutant := range queueMutants {
 		t.Run(mutant.name, func(t *testing.T) {
-			storm.Finds(t, mutant.what, 60, func(_ *testing.T, seed uint64) storm.Played { return newQueueStorm(seed, mutant, false) })
+			storm.Finds(t, mutant.what, 400, func(_ *testing.T, seed uint64) storm.Played { return newQueueStorm(seed, mutant, false) })
 		})
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/conclave-project/conclave/internal/storm/records"
 )
 
-// recordMutant is a bug around the store or the backend, which know nothing of it.
+// recordMutant is a bug around the store or the backend, which do not know of it.
 type recordMutant struct {
 	name, what string
-	backend    func(*storm.Candidate, *record.Backend) election.Backend // nil: as it is
+	backend    func(*storm.Candidate, *record.Backend) election.Backend // nil: unchanged
 	blind      bool                                                     // writes do not compare the version
-	conflicts  bool                                                     // a write without an answer was not made
-	impatient  bool                                                     // a candidate waits for half of the lease
+	conflicts  bool                                                     // a write without an answer counts as not made
+	impatient  bool                                                     // a candidate waits for only half of the lease
 }
 
 var recordMutants = []recordMutant{
@@ -90,7 +90,7 @@ func (h releasesOnce) Release(ctx context.Context, grant election.Grant) error {
 func TestRecordStormsFindMutants(t *testing.T) {
 	for _, mutant := range recordMutants {
 		t.Run(mutant.name, func(t *testing.T) {
-			storm.Finds(t, mutant.what, 60, func(_ *testing.T, seed uint64) storm.Played { return newRecordStorm(seed, mutant, false) })
+			storm.Finds(t, mutant.what, 400, func(_ *testing.T, seed uint64) storm.Played { return newRecordStorm(seed, mutant, false) })
 		})
 	}
 }

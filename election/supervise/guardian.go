@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"slices"
 	"syscall"
 	"time"
 
@@ -25,53 +24,53 @@ const (
 )
 
 const (
-	// killPause is the pause between two rounds of killing: time for the
-	// kernel to end those killed and to hand their children over.
+	// killPause is the pause between two rounds of killing. It gives the kernel time to end
+	// the killed processes and to make their children ours.
 	killPause = 2 * time.Millisecond
-	// pulseEvery is how often the guardian shows that it runs, at least.
+	// pulseEvery is the longest time between two pulses that show that the guardian runs.
 	pulseEvery = time.Second
-	// messagesMax bounds what waits for the guardian; it is read at once.
+	// messagesMax bounds the messages that wait for the guardian, which reads them at once.
 	messagesMax = 16
 )
 
-// guardian starts the hooks and the command, one after the other, and sees to
-// their ends. One goroutine owns it.
+// guardian starts the hooks and the command, one after the other, and makes sure that each
+// of them ends. One goroutine owns it.
 type guardian struct {
 	clock    clock.Clock
-	alarm    alarm // continues this process, should it be stopped
+	alarm    alarm // continues this process if it is stopped
 	control  chan message
 	say      func(status) error
 	parent   int
 	order    startOrder
-	page     page   // until when the leadership is proved
+	page     page   // until when the leadership is proved to hold
 	orphaned bool   // the supervisor has gone
-	reason   string // why the leadership ends, "" while it does not
+	reason   string // why the leadership ends; "" while it lasts
 
 	task task
 }
 
-// task is what runs at present: a hook or the command.
+// task is the hook or the command that runs now.
 type task struct {
 	pid    int
 	code   int
 	exited bool
-	// leased: it must not outlive the leadership, and ends when it does.
+	// leased: the task ends with the leadership and must not outlive it.
 	leased bool
-	// limited: it is killed at limit.
+	// limited: the task is killed at limit.
 	limited bool
 	limit   clock.Instant
-	overran bool // the limit came before its end
+	overran bool // it still ran when the limit came
 
 	stopping bool
-	stopAt   clock.Instant // SIGKILL after a stop; valid when stopping
+	stopAt   clock.Instant // when SIGKILL follows a stop; valid when stopping
 	killing  bool
 	pause    time.Duration // until the next round of killing
 }
 
 // Guardian runs a guardian process from start to end. It returns the exit code.
 func Guardian() int {
-	// The parent-death signal of the command comes when the thread that
-	// started it ends, so this goroutine keeps its thread for ever.
+	// The command's parent-death signal is sent when the thread that started the command
+	// ends, so this goroutine keeps its thread.
 	runtime.LockOSThread()
 	parent := os.Getppid()
 	g := &guardian{clock: clock.System(), control: make(chan message, messagesMax),
@@ -79,7 +78,7 @@ func Guardian() int {
 	syscall.CloseOnExec(controlFD)
 	syscall.CloseOnExec(statusFD)
 	syscall.CloseOnExec(pageFD)
-	// Caught and dropped, not ignored: the command would inherit that.
+	// Catch and drop these signals: the command would inherit ignored ones.
 	notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP,
 		syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGTSTP)
 	shared, err := openPage(os.NewFile(pageFD, "lease"))
@@ -102,7 +101,7 @@ func Guardian() int {
 		g.tell(status{Remark: err.Error() + ": a guardian that is stopped is continued only by this process"})
 	}
 	for i := range g.order.Locks {
-		syscall.CloseOnExec(locksFD + i) // this number; what is started has its own
+		syscall.CloseOnExec(locksFD + i) // only this descriptor: a started program gets its own copy
 	}
 	if err := becomeSubreaper(); err != nil {
 		g.tell(status{Failed: err.Error(), Gone: true, Code: ExitError})
@@ -113,11 +112,12 @@ func Guardian() int {
 	return 0
 }
 
-// tell tells the supervisor. One that has gone is told nothing, as control says.
+// tell reports to the supervisor. An error means that the supervisor is gone; control says
+// so too.
 func (g *guardian) tell(s status) { _ = g.say(s) }
 
-// lead runs the hooks and the command, and returns what to report when all is
-// over.
+// lead runs the hooks and the command, and returns the status to report when all of them
+// have ended.
 func (g *guardian) lead() status {
 	if g.over() {
 		return notStarted
@@ -128,10 +128,10 @@ func (g *guardian) lead() status {
 	return last
 }
 
-// hold runs the hook that learns of the leadership, and the command.
+// hold runs the OnElected hook and then the command.
 func (g *guardian) hold() status {
 	if g.order.Hooks.Elected != "" {
-		if err := g.run(g.hookTask(true), shell(g.order.Hooks.Elected), g.env("CONCLAVE_EVENT=elected")); err != nil {
+		if err := g.run(g.hookTask(true), shell(string(g.order.Hooks.Elected)), g.env("CONCLAVE_EVENT=elected")); err != nil {
 			g.end("returned")
 			return status{Gone: true, Code: ExitError, Failed: err.Error(), Hook: true}
 		}
@@ -146,7 +146,7 @@ func (g *guardian) hold() status {
 			return notStarted
 		}
 	}
-	err := g.run(task{leased: true}, program{g.order.Path, g.order.Args}, g.order.Env)
+	err := g.run(task{leased: true}, program{string(g.order.Path), each[string](g.order.Args)}, g.env())
 	g.end("returned")
 	if err != nil {
 		return status{Gone: true, Code: startCode(err), Failed: err.Error()}
@@ -154,11 +154,11 @@ func (g *guardian) hold() status {
 	return status{Gone: true, Code: g.task.code}
 }
 
-// notStarted is reported when the leadership is over before the command began.
+// notStarted is reported when the leadership was over before the command began.
 var notStarted = status{Gone: true, Code: exitSignal + int(syscall.SIGTERM)}
 
-// over reports whether the leadership is over already: this process may have been
-// slow to start, or stopped. There is nothing yet that a stop could end.
+// over reports whether the leadership is already over, because this process was slow to
+// start or was stopped. No task runs yet, so there is nothing to end.
 func (g *guardian) over() bool {
 	g.task = task{exited: true}
 	g.takeMessages()
@@ -168,14 +168,14 @@ func (g *guardian) over() bool {
 	return g.reason != ""
 }
 
-// lastCall runs the hook that learns of the end, once the command has gone. It
-// is not bound to the leadership, which may be over.
+// lastCall runs the OnLost hook after the command has gone. The hook may run longer than
+// the leadership, which may already be over.
 func (g *guardian) lastCall() {
 	if g.order.Hooks.Lost == "" {
 		return
 	}
 	g.tell(status{Losing: true})
-	err := g.run(g.hookTask(false), shell(g.order.Hooks.Lost), g.env("CONCLAVE_EVENT=lost", "CONCLAVE_REASON="+g.reason))
+	err := g.run(g.hookTask(false), shell(string(g.order.Hooks.Lost)), g.env("CONCLAVE_EVENT=lost", "CONCLAVE_REASON="+g.reason))
 	if err == nil {
 		err = g.task.failure(g.order.Hooks.Limit)
 	}
@@ -184,15 +184,15 @@ func (g *guardian) lastCall() {
 	}
 }
 
-// end notes why the leadership ends, if nobody has said so before.
+// end records why the leadership ends; the first reason stays.
 func (g *guardian) end(reason string) {
 	if g.reason == "" {
 		g.reason = reason
 	}
 }
 
-// env is that of the command and more.
-func (g *guardian) env(more ...string) []string { return slices.Concat(g.order.Env, more) }
+// env returns the environment of the command, with more variables added.
+func (g *guardian) env(more ...string) []string { return append(each[string](g.order.Env), more...) }
 
 func startCode(err error) int {
 	if errors.Is(err, fs.ErrNotExist) {
@@ -201,7 +201,7 @@ func startCode(err error) int {
 	return ExitNotExecutable
 }
 
-// program is what to start.
+// program is a program to start, with its arguments.
 type program struct {
 	path string
 	args []string
@@ -213,7 +213,7 @@ func (g *guardian) hookTask(leased bool) task {
 	return task{leased: leased, limited: true, limit: g.clock.Now().Add(g.order.Hooks.Limit)}
 }
 
-// failure says how a task ended that ought to have ended with code 0 by itself.
+// failure returns an error if the task did not end by itself with code 0.
 func (t *task) failure(limit time.Duration) error {
 	switch {
 	case t.overran:
@@ -224,7 +224,7 @@ func (t *task) failure(limit time.Duration) error {
 	return nil
 }
 
-// run starts a program and returns when it and all its descendants are gone.
+// run starts a program and returns when the program and all its descendants are gone.
 func (g *guardian) run(as task, p program, env []string) error {
 	g.task = as
 	g.setAlarm(g.wake())
@@ -239,7 +239,7 @@ func (g *guardian) run(as task, p program, env []string) error {
 func (g *guardian) start(p program, env []string) error {
 	in, out := uintptr(0), uintptr(1)
 	if g.task.limited {
-		// A hook: the standard output and input belong to the command.
+		// This is a hook: the standard input and output belong to the command.
 		null, err := os.Open(os.DevNull)
 		if err != nil {
 			return fmt.Errorf("start a hook: %w", err)
@@ -252,7 +252,7 @@ func (g *guardian) start(p program, env []string) error {
 		files = append(files, uintptr(locksFD+i))
 	}
 	pid, err := syscall.ForkExec(p.path, p.args, &syscall.ProcAttr{
-		Dir: g.order.Dir, Env: env, Files: files, Sys: commandAttr(),
+		Dir: string(g.order.Dir), Env: env, Files: files, Sys: commandAttr(),
 	})
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.path, err)
@@ -286,8 +286,8 @@ func (g *guardian) watch() {
 	}
 }
 
-// takeMessages takes the messages that already wait: what the supervisor has said
-// comes before what the clock says, also for a guardian that was stopped for a while.
+// takeMessages handles the messages that are already waiting. What the supervisor said
+// takes precedence over the clock, even if the guardian was stopped for a while.
 func (g *guardian) takeMessages() {
 	for {
 		select {
@@ -299,7 +299,7 @@ func (g *guardian) takeMessages() {
 	}
 }
 
-// act does what is due.
+// act does what is due now: it stops or kills the task.
 func (g *guardian) act() {
 	now, lease := g.clock.Now(), g.page.get()
 	t := &g.task
@@ -308,7 +308,7 @@ func (g *guardian) act() {
 	}
 	over := t.leased && now >= lease.End && !t.stopping
 	if over {
-		g.end("expired") // also if this process was held up until the command must be killed
+		g.end("expired") // the reason holds even if this process was delayed until it must kill the command
 	}
 	switch {
 	case now >= g.killAt(lease):
@@ -316,7 +316,7 @@ func (g *guardian) act() {
 	case over:
 		g.stop(syscall.SIGTERM, lease.Deadline.Sub(now))
 	case t.exited && !t.stopping:
-		// Only those are left whom it left behind.
+		// Only processes that the task left behind still run.
 		g.stop(syscall.SIGTERM, g.order.Grace)
 	}
 	if t.killing {
@@ -327,8 +327,8 @@ func (g *guardian) act() {
 // farFuture is later than any end.
 const farFuture = clock.Instant(1<<63 - 1)
 
-// killAt is the earliest of the ends: that of a stop, of the lease and of the
-// time for a hook.
+// killAt returns the earliest time at which to kill: after a stop, at the end of the lease,
+// or at the limit of a hook.
 func (g *guardian) killAt(lease leaseTimes) clock.Instant {
 	at := farFuture
 	if g.task.leased {
@@ -357,9 +357,9 @@ func (g *guardian) wake() clock.Instant {
 	return min(at, lease.End)
 }
 
-// setAlarm has the kernel continue this process some time after it should have woken: it
-// does not go off while this process runs, and leaves time to kill, an eighth of the
-// grace, as the supervisor does.
+// setAlarm sets the kernel timer to some time after this process should have woken. While
+// the process runs, the timer does not go off. The delay, an eighth of the grace (as in the
+// supervisor), leaves time to kill.
 func (g *guardian) setAlarm(wake clock.Instant) {
 	lease := g.page.get()
 	late := min(max(0, lease.Deadline.Sub(lease.End)/8), pulseEvery)
@@ -369,7 +369,7 @@ func (g *guardian) setAlarm(wake clock.Instant) {
 func (g *guardian) onMessage(m message, ok bool) {
 	switch {
 	case !ok:
-		// The supervisor is dead. A closed channel would be ready for ever.
+		// The supervisor is dead. Set control to nil: a closed channel is always ready.
 		g.control, g.orphaned = nil, true
 		g.end("killed")
 		if g.task.leased {
@@ -385,8 +385,8 @@ func (g *guardian) onMessage(m message, ok bool) {
 	}
 }
 
-// stop tells everybody to end; SIGKILL follows after the grace. A later stop
-// can only shorten it.
+// stop tells all processes of the task to end; SIGKILL follows after the grace. A later
+// stop can only shorten that time.
 func (g *guardian) stop(how syscall.Signal, grace time.Duration) {
 	at := g.clock.Now().Add(max(0, grace))
 	if !g.task.stopping || at < g.task.stopAt {
@@ -394,7 +394,7 @@ func (g *guardian) stop(how syscall.Signal, grace time.Duration) {
 	}
 	g.task.stopping = true
 	g.signalAll(how)
-	g.signalAll(syscall.SIGCONT) // the stopped must wake up to receive it
+	g.signalAll(syscall.SIGCONT) // a stopped process must continue to receive the signal
 }
 
 // signalAll signals the task's process group and every other descendant.
@@ -410,8 +410,8 @@ func (g *guardian) signalAll(how syscall.Signal) {
 	}
 }
 
-// reap takes note of everybody who has ended, and returns false when there is
-// nobody left: a subreaper without children has no descendants.
+// reap collects the processes that have ended, and returns false when none is left: a
+// subreaper without children has no descendants.
 func (g *guardian) reap() bool {
 	for {
 		var ws syscall.WaitStatus
@@ -435,9 +435,9 @@ func exitCode(ws syscall.WaitStatus) int {
 	return ws.ExitStatus()
 }
 
-// awaitSupervisor waits for the supervisor to take note, so that it can give the
-// election back in order. One that holds a lock file, is frozen and stays so would
-// keep everybody else from leading for ever: it is killed.
+// awaitSupervisor waits until the supervisor knows that the command has ended, so that it
+// can release the election in order. A supervisor that holds a lock file and stays frozen
+// would prevent everyone else from leading for ever, so it is killed.
 func (g *guardian) awaitSupervisor() {
 	if g.orphaned {
 		return
@@ -460,15 +460,15 @@ func (g *guardian) awaitSupervisor() {
 	}
 }
 
-// How long a supervisor may take to notice the end of the command, when it is
-// stopped, and when it is not: on a busy machine it may only be slow. This counts
-// running time, so that a machine that was suspended kills nobody.
+// How long a supervisor may take to notice the end of the command: waitMax if it is
+// stopped, waitSlowMax if it runs, because it may only be slow on a busy machine. Only
+// running time counts, so a machine that was suspended kills nothing.
 const (
 	waitMax     = 3 * time.Second
 	waitSlowMax = 10 * waitMax
 )
 
-// overdue reports whether the supervisor has had its time.
+// overdue reports whether the supervisor has used up its time.
 func overdue(waited time.Duration, stopped bool) bool {
 	return waited >= waitSlowMax || stopped && waited >= waitMax
 }

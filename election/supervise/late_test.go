@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-project/conclave/clock"
 )
 
-// A guardian that stalled before it started the command (or whose start took
-// that long) does not start it when the leadership is over, nor any hook: where
-// OnElected was not begun, OnLost does not run.
+// A guardian that stalled before it started the command (or took that long to start) starts
+// neither the command nor any hook once the leadership is over: where OnElected was not begun,
+// OnLost does not run.
 func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 	_, shared, err := newPage()
 	if err != nil {
@@ -31,8 +31,8 @@ func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 	go receive(seen, reports)
 	mark := filepath.Join(t.TempDir(), "acted")
 	g := &guardian{clock: clock.System(), control: make(chan message, messagesMax), say: sender[status](sent), page: shared,
-		order: startOrder{Path: "/bin/sh", Args: []string{"sh", "-c", ": >" + mark}, Env: os.Environ(),
-			Hooks: hooks{Lost: ": >" + mark, Limit: time.Minute}}}
+		order: startOrder{Path: "/bin/sh", Args: each[octets]([]string{"sh", "-c", ": >" + mark}), Env: each[octets](os.Environ()),
+			Hooks: hooks{Lost: octets(": >" + mark), Limit: time.Minute}}}
 	g.lead()
 	_ = sent.Close()
 	for report := range reports {
@@ -43,8 +43,8 @@ func TestNothingIsStartedAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// A guardian that was held up from before the end until the command must be killed says all the
-// same that the leadership has expired, and not that the command has returned.
+// A guardian that was delayed until the command had to be killed still reports that the
+// leadership has expired, not that the command has returned.
 func TestLateGuardianTellsWhyItKills(t *testing.T) {
 	_, shared, err := newPage()
 	if err != nil {

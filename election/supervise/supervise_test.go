@@ -61,7 +61,7 @@ func TestSignalsReachTheCommand(t *testing.T) {
 	awaittest.Until(t, "ready", received("ready"))
 	for name, s := range map[string]syscall.Signal{"HUP": syscall.SIGHUP, "USR1": syscall.SIGUSR1,
 		"USR2": syscall.SIGUSR2, "WINCH": syscall.SIGWINCH} {
-		if signal.Ignored(s) { // by nohup, say: no shell can trap it then
+		if signal.Ignored(s) { // for example by nohup: no shell can trap it then
 			continue
 		}
 		r.signal(s)
@@ -96,12 +96,13 @@ func TestSignalWhileWaitingEndsTheRun(t *testing.T) {
 	}
 }
 
-// TestAnotherSignalEndsARunThatWaitsForTheStore, and the first one of a process and its
-// group does not, though it comes twice.
+// TestAnotherSignalEndsARunThatWaitsForTheStore, but the first signal to a process and its
+// group does not, even if it arrives twice.
 func TestAnotherSignalEndsARunThatWaitsForTheStore(t *testing.T) {
 	dir := t.TempDir()
 	acted, asked := filepath.Join(dir, "acted"), filepath.Join(dir, "asked")
-	// What is told to end acts on for a while, and is not killed however slow the machine is.
+	// After it is told to end, it acts on for a while, and is not killed however slow the
+	// machine is.
 	act := "echo 1 >> " + acted + "; sleep 0.01"
 	r := start(t, testOrder{Expires: true, Holds: asked, Lease: time.Hour, Grace: time.Minute, Args: []string{"sh", "-c",
 		"trap 'for i in 1 2 3 4 5 6 7 8 9; do " + act + "; done; exit 3' TERM; for i in $(seq 12000); do " + act + "; done"}})
@@ -139,7 +140,7 @@ func TestEverybodyIsGoneBeforeTheNextLeads(t *testing.T) {
 		},
 		"both killed": func(r *runner) {
 			guardian := r.guardian()
-			_ = syscall.Kill(guardian, syscall.SIGSTOP) // so that it cannot act between the two
+			_ = syscall.Kill(guardian, syscall.SIGSTOP) // so that it cannot act in between
 			r.signal(syscall.SIGKILL)
 			_ = syscall.Kill(guardian, syscall.SIGKILL)
 		},
@@ -165,8 +166,8 @@ func TestEverybodyIsGoneBeforeTheNextLeads(t *testing.T) {
 	}
 }
 
-// bothKilled: nobody is left to kill the grandchild, but it holds the lock, so
-// nobody else leads until it is gone.
+// bothKilled checks what follows when supervisor and guardian were both killed: nobody is
+// left to kill the grandchild, but it holds the lock, so nobody else leads until it is gone.
 func bothKilled(t *testing.T, path string) {
 	t.Helper()
 	leads := func() bool { return !acts(path, "1")() }
@@ -182,8 +183,8 @@ func bothKilled(t *testing.T, path string) {
 	}
 }
 
-// TestLostLeadershipEndsTheCommandBeforeTheDeadline rests on a store that
-// expires leases and is partitioned.
+// TestLostLeadershipEndsTheCommandBeforeTheDeadline uses a store that expires leases and is
+// partitioned.
 func TestLostLeadershipEndsTheCommandBeforeTheDeadline(t *testing.T) {
 	path, cut := filepath.Join(t.TempDir(), "acting"), filepath.Join(t.TempDir(), "cut")
 	r := start(t, testOrder{Args: acting(path), Lease: 2 * time.Second, Expires: true, CutWhen: cut})
@@ -202,8 +203,8 @@ func TestLostLeadershipEndsTheCommandBeforeTheDeadline(t *testing.T) {
 	}
 }
 
-// TestFrozenSupervisorCannotKeepTheCommandPastTheLease rests on a store that
-// expires leases: only the guardian's own clock can act.
+// TestFrozenSupervisorCannotKeepTheCommandPastTheLease uses a store that expires leases: only
+// the guardian's own clock can act.
 func TestFrozenSupervisorCannotKeepTheCommandPastTheLease(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "acting")
 	const lease = 2 * time.Second
@@ -242,7 +243,7 @@ func TestGraceIsGivenAndNotExceeded(t *testing.T) {
 	}
 }
 
-// TestCommandGetsTheVeryBytes: arguments, environment and names need not be UTF-8.
+// TestCommandGetsTheVeryBytes: arguments, environment, names and hooks need not be UTF-8.
 func TestCommandGetsTheVeryBytes(t *testing.T) {
 	dir, name := filepath.Join(t.TempDir(), "caf\xe9"), "\xff"
 	if err := os.Mkdir(dir, 0o700); errors.Is(err, syscall.EILSEQ) { // names must be UTF-8 here; the rest need not
@@ -255,15 +256,18 @@ func TestCommandGetsTheVeryBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	output := filepath.Join(dir, name)
-	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{program, "\xe9", output}, Env: []string{"VALUE=\xff\xfe"}})
+	r := start(t, testOrder{Dir: t.TempDir(), Args: []string{program, "\xe9", output}, Env: []string{"VALUE=\xff\xfe"},
+		OnElected: "printf '\xe8' > \"" + output + "1\"", OnLost: "printf '\xe7' > \"" + output + "2\""})
 	code := r.code()
-	if text, err := os.ReadFile(output); string(text) != "\xe9 \xff\xfe" {
-		t.Errorf("the command got %q, %v; code %d\n%s", text, err, code, &r.output)
+	for path, want := range map[string]string{output: "\xe9 \xff\xfe", output + "1": "\xe8", output + "2": "\xe7"} {
+		if text, err := os.ReadFile(path); string(text) != want {
+			t.Errorf("%q holds %q, %v; code %d\n%s", path, text, err, code, &r.output)
+		}
 	}
 }
 
-// TestIgnoredSignalsStayIgnored: nohup, and a shell that starts a job in the
-// background of a script, want that of the run and of the command.
+// TestIgnoredSignalsStayIgnored, both by the run and by the command, as nohup and a shell
+// that starts a background job in a script require.
 func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	dir := t.TempDir()
 	path, end := filepath.Join(dir, "acting"), filepath.Join(dir, "end")
@@ -287,7 +291,7 @@ func TestIgnoredSignalsStayIgnored(t *testing.T) {
 	}
 }
 
-// TestReaderThatEndsDoesNotEndTheRun: news are lost, not the leadership.
+// TestReaderThatEndsDoesNotEndTheRun: output is lost, but not the leadership.
 func TestReaderThatEndsDoesNotEndTheRun(t *testing.T) {
 	read, written, err := os.Pipe()
 	if err != nil {

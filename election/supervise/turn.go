@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// forceAfter is how long after the grace a guardian may take to report the
-	// end of the command before the supervisor kills by itself.
+	// forceAfter is how long after the grace the supervisor waits for the guardian to
+	// report the end of the command, before it kills by itself.
 	forceAfter = 500 * time.Millisecond
-	// killPauseMax is to what the pause between rounds of killing grows, when
-	// there is somebody who may not be killed or does not die.
+	// killPauseMax is the longest pause between two rounds of killing. The pause grows to
+	// it if a process may not be killed or does not die.
 	killPauseMax = 100 * time.Millisecond
 )
 
-// turn is one leadership: a guardian, and the command under it. The goroutine
-// of campaign owns it.
+// turn is one leadership, with its guardian and the command under it. The goroutine of
+// campaign owns it.
 type turn struct {
 	supervisor *supervisor
 	ctx        context.Context
@@ -39,31 +39,31 @@ type turn struct {
 	orders   chan message // to the goroutine that writes to the guardian
 	writer   sync.WaitGroup
 	page     page
-	owed     *message // a stop that found orders full
+	owed     *message // a stop that did not fit into orders
 	reports  chan status
-	group    int // the command's process group, 0 until it was started
+	group    int // the command's process group; 0 until it is started
 
-	tickAt  clock.Instant // when the guardian is looked after next
-	pulse   int64         // of the guardian, as of the last tick
-	silence time.Duration // for which it has not changed, by ticks
+	tickAt  clock.Instant // when the guardian is checked next
+	pulse   int64         // the guardian's pulse at the last tick
+	silence time.Duration // for how long the pulse has not changed, counted in ticks
 
-	stopSignal syscall.Signal // by which the run was ended, 0 for none
+	stopSignal syscall.Signal // the signal that ended the run; 0 for none
 	stopping   bool
 	cutShort   bool          // the leadership ended before the command
 	forceAt    clock.Instant // valid when stopping
-	begun      bool          // the hook is to learn of the end
-	losing     bool          // and does
+	begun      bool          // OnLost must run at the end
+	losing     bool          // OnLost is running
 	gone       bool
 }
 
-// run returns when nothing of the command lives any more. What it could not start ends
-// the run only with Once: a descriptor, a process or the program may be lacking for a
-// moment.
+// run returns when no process of the command is left. If something could not be started,
+// that ends the run only with Once: a descriptor, a process or the program may be missing
+// only for a moment.
 func (t *turn) run() {
 	s := t.supervisor
 	t.clock = clock.System()
 	s.givenUp, s.vain = nil, nil
-	if t.ctx.Err() != nil { // ended before it began: nothing was started
+	if t.ctx.Err() != nil { // the leadership ended before anything was started
 		if t.reason() != election.ReasonStopped {
 			s.givenUp = t.lead.Err()
 		}
@@ -95,8 +95,8 @@ func (t *turn) run() {
 	t.noteEnd()
 }
 
-// noteEnd notes whether the run was told to end, so that its exit code is the command's. A signal
-// tells it so, and the leadership a little later: the command may be faster.
+// noteEnd records whether the run was told to end; its exit code is then the command's. A
+// signal says so before the leadership does, and the command may end in between.
 func (t *turn) noteEnd() {
 	s := t.supervisor
 	s.stopped = (t.stopSignal != 0 || t.ctx.Err() != nil) && t.reason() == election.ReasonStopped
@@ -105,7 +105,8 @@ func (t *turn) noteEnd() {
 	}
 }
 
-// inVain notes that the turn came to nothing, and how the run ends if it was the last.
+// inVain records that the turn failed, and the exit code and error of the run if it was the
+// last.
 func (t *turn) inVain(code int, err error) {
 	t.supervisor.code, t.supervisor.vain = code, err
 	t.supervisor.remark(err)
@@ -113,7 +114,7 @@ func (t *turn) inVain(code int, err error) {
 
 func (t *turn) times() leaseTimes { return leaseTimes{t.lead.End(), t.lead.Deadline()} }
 
-// startGuardian starts this executable again with the pipes and the locks.
+// startGuardian starts this executable again, with the pipes, the page and the lock files.
 func (t *turn) startGuardian() error {
 	s := t.supervisor
 	self, err := ownProgram()
@@ -124,7 +125,7 @@ func (t *turn) startGuardian() error {
 	statusSeen, statusSent, err2 := os.Pipe()
 	if err := errors.Join(err1, err2); err != nil {
 		for _, file := range []*os.File{controlSeen, controlSent, statusSeen, statusSent} {
-			_ = file.Close() // of one that could not be made, too
+			_ = file.Close() // also of a pipe that could not be made
 		}
 		return err
 	}
@@ -154,15 +155,15 @@ func (t *turn) startGuardian() error {
 		_ = statusSeen.Close()
 	}()
 	t.writer.Go(t.writeOrders)
-	t.order(message{Start: &startOrder{Version: linkVersion, Path: s.path, Args: s.command.Args, Env: s.environment(t.lead),
-		Dir: s.command.Dir, Locks: len(locks), Grace: s.command.Grace,
-		Hooks: hooks{s.command.OnElected, s.command.OnLost, s.command.HookLimit}}})
+	t.order(message{Start: &startOrder{Version: linkVersion, Path: octets(s.path), Args: each[octets](s.command.Args),
+		Env: each[octets](s.environment(t.lead)), Dir: octets(s.command.Dir), Locks: len(locks), Grace: s.command.Grace,
+		Hooks: hooks{octets(s.command.OnElected), octets(s.command.OnLost), s.command.HookLimit}}})
 	return nil
 }
 
-// writeOrders tells the guardian, in a goroutine of its own: a guardian that is
-// stopped lets its pipe fill, and the loop must be able to kill in time. One
-// that cannot be told is dead, and the end of its pipe says so.
+// writeOrders sends messages to the guardian, in a goroutine of its own: the pipe of a
+// stopped guardian fills up, and the loop must still be able to kill in time. If a write
+// fails, the guardian is dead, which the end of its own pipe reports.
 func (t *turn) writeOrders() {
 	tell := sender[message](t.control)
 	for m := range t.orders {
@@ -172,7 +173,7 @@ func (t *turn) writeOrders() {
 	}
 }
 
-// order hands a message on, and returns false when too many wait already.
+// order queues a message, and returns false if too many are waiting.
 func (t *turn) order(m message) bool {
 	select {
 	case t.orders <- m:
@@ -182,13 +183,13 @@ func (t *turn) order(m message) bool {
 	}
 }
 
-// tickEvery is how often the guardian is to know of the lease. What counts is the
-// lease that the store gave, which may be much shorter than the one asked for.
+// tickEvery is how often the guardian is told the state of the lease. It depends on the
+// lease that the store granted, which may be much shorter than the one asked for.
 func (t *turn) tickEvery() time.Duration {
 	return min(max(t.lead.Lease()/20, 5*time.Millisecond), time.Second)
 }
 
-// wake is when the guardian is looked after, or when the patience with it is over.
+// wake returns when to check the guardian next, or to kill because it did not end in time.
 func (t *turn) wake() clock.Instant {
 	if t.stopping {
 		return min(t.tickAt, t.forceTime())
@@ -196,11 +197,11 @@ func (t *turn) wake() clock.Instant {
 	return t.tickAt
 }
 
-// forceTime is when this process kills by itself: some time after the guardian
-// should have, and before the lease can pass to another.
+// forceTime returns when this process kills by itself: some time after the guardian should
+// have done it, and before another candidate can get the lease.
 func (t *turn) forceTime() clock.Instant {
 	if t.losing {
-		return t.forceAt // the command is gone, the hook may take its time
+		return t.forceAt // the command is gone, and the hook may use its time
 	}
 	lease := t.times()
 	return min(t.forceAt, lease.Deadline.Add(-lease.Deadline.Sub(lease.End)/8))
@@ -209,7 +210,7 @@ func (t *turn) forceTime() clock.Instant {
 func (t *turn) onTime() {
 	if t.stopping && t.clock.Now() >= t.forceTime() {
 		select {
-		case report, ok := <-t.reports: // what it has said already comes first
+		case report, ok := <-t.reports: // a report that has already arrived comes first
 			t.onReport(report, ok)
 		default:
 			t.killAll()
@@ -229,12 +230,12 @@ func (t *turn) onTime() {
 	t.takePulse()
 }
 
-// silenceMin is the shortest silence of a guardian that counts.
+// silenceMin is the shortest silence of a guardian that counts as one.
 const silenceMin = 5 * time.Second
 
-// takePulse continues a guardian that has been stopped for two leases, which may
-// not have noticed the end of the command, and kills one that does not run then
-// either. The time is that of ticks: while all is suspended, none is missed.
+// takePulse continues a guardian that has been silent for two leases, because it may not
+// have noticed the end of the command, and kills it after four. Time is counted in ticks,
+// so none is missed while the machine is suspended.
 func (t *turn) takePulse() {
 	pulse := t.page.pulse.Load()
 	if pulse != t.pulse {
@@ -257,7 +258,7 @@ func (t *turn) onReport(report status, ok bool) {
 	s := t.supervisor
 	switch {
 	case !ok:
-		// The guardian died without having said that all are gone.
+		// The guardian died before it reported that all processes are gone.
 		t.killAll()
 	case report.Failed != "":
 		t.gone = true
@@ -283,7 +284,7 @@ func (t *turn) onReport(report status, ok bool) {
 func (t *turn) onSignal(one os.Signal) {
 	ends, how := endsRun(one, true)
 	if !ends {
-		t.order(message{Signal: int(how)}) // a guardian that reads nothing misses it
+		t.order(message{Signal: int(how)}) // dropped if the guardian does not read
 		return
 	}
 	t.stopSignal = how
@@ -291,14 +292,14 @@ func (t *turn) onSignal(one os.Signal) {
 	t.supervisor.cancel(&stopError{how})
 }
 
-// stop tells the guardian to end the command. The whole grace is given while
-// the leadership holds; the guardian cuts it short when the lease runs out, and there is
-// none once the store has said that the leadership is gone.
+// stop tells the guardian to end the command. The command has the whole grace while the
+// leadership holds. The guardian shortens it when the lease runs out, and there is no grace
+// if the store has said that the leadership is gone.
 func (t *turn) stop(how syscall.Signal) {
 	grace := t.supervisor.command.Grace
 	why := t.reason()
 	switch why {
-	case election.ReasonTaken: // another may lead already
+	case election.ReasonTaken: // another candidate may already lead
 		grace = 0
 	case election.ReasonExpired:
 		lease := t.times()
@@ -329,17 +330,17 @@ func (t *turn) reason() election.Reason {
 	return election.ReasonStopped
 }
 
-// killAll kills everything below this process, guardian included: it did not
-// do its work. It does not return before all are gone.
+// killAll kills all descendants of this process, including the guardian, which did not do
+// its work. It returns when all of them are gone.
 //
-// The guardian is waited for first, because only then are its orphans children
-// of this process: it closes its pipe, and may even look like a zombie, while
-// some of its threads still have children. After that, no children means no
-// descendants, as for every subreaper. A look at /proc could not say so, for it
-// is not taken at one instant.
+// The guardian must be waited for first, because its orphans become children of this
+// process only then: while some of its threads still have children, its pipe may already be
+// closed, and it may look like a zombie. Once it is gone, no children means no descendants,
+// as for every subreaper. /proc could not prove that, because it is not read at one
+// instant.
 func (t *turn) killAll() {
 	s := t.supervisor
-	t.killDescendants() // first: a health check that cannot be killed must not hold this up
+	t.killDescendants() // first, because a health check that cannot be killed must not delay this
 	defer s.command.Health.pause()()
 	t.killDescendants()
 	_ = t.guardian.Process.Kill()
@@ -356,8 +357,8 @@ func (t *turn) killAll() {
 	t.gone = true
 }
 
-// readReports takes note of what the guardian had said before it was killed: that
-// the hook had begun, or that all was over.
+// readReports evaluates what the guardian reported before it was killed: that OnLost must
+// run, that it has begun, or that all processes are gone.
 func (t *turn) readReports() {
 	for report := range t.reports {
 		t.begun = t.begun || report.Begun
@@ -368,7 +369,7 @@ func (t *turn) readReports() {
 	}
 }
 
-// killOrphans returns when this process has no descendants any more.
+// killOrphans returns when this process has no descendants left.
 func (t *turn) killOrphans() {
 	for pause := killPause; reapChildren() || t.groupLives(); pause = min(2*pause, killPauseMax) {
 		t.killDescendants()
@@ -376,7 +377,7 @@ func (t *turn) killOrphans() {
 	}
 }
 
-// tellLost runs the hook in place of a guardian that died before it could.
+// tellLost runs OnLost in place of a guardian that died before it could.
 func (t *turn) tellLost() {
 	s := t.supervisor
 	why := "killed"
@@ -403,8 +404,7 @@ func (t *turn) killDescendants() {
 
 func (t *turn) groupLives() bool { return t.group != 0 && groupLives(t.group) }
 
-// reapChildren takes note of children that have ended, and returns false when
-// there are none left.
+// reapChildren collects the children that have ended, and returns false when none is left.
 func reapChildren() bool {
 	for {
 		pid, err := syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
@@ -418,13 +418,13 @@ func reapChildren() bool {
 	}
 }
 
-// closeGuardian ends the guardian, which has no descendants left and nothing more
-// to do. It may be stopped, and must not keep the election then.
+// closeGuardian ends the guardian, which has no descendants left and nothing more to do. It
+// kills it, because a stopped guardian would otherwise hold the lock file of the election.
 func (t *turn) closeGuardian() {
 	close(t.orders)
-	_ = t.control.Close() // ends a write that waits
+	_ = t.control.Close() // ends a write that is blocked
 	t.writer.Wait()
 	_ = t.guardian.Process.Kill()
-	_ = t.guardian.Wait() // both fail when killAll has waited already
+	_ = t.guardian.Wait() // both fail if killAll has already waited
 	t.page.close()
 }

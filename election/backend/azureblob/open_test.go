@@ -57,13 +57,38 @@ func TestCredentialsComeFromTheEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := got.client()
+	client, err := got.client(nil)
 	if err != nil || client.URL() != "https://me.blob.core.windows.net/box?sv=1&sig=x" {
 		t.Errorf("a signature: %v, %v", client.URL(), err)
 	}
 	t.Setenv("AZURE_STORAGE_CONNECTION_STRING", "AccountName=me;AccountKey=a2V5;BlobEndpoint=http://127.0.0.1:1/me")
-	client, err = got.client()
+	client, err = got.client(nil)
 	if err != nil || client.URL() != "http://127.0.0.1:1/me/box" {
 		t.Errorf("a connection string: %v, %v", client.URL(), err)
+	}
+}
+
+// TestConnectionStringOfAnotherPlaceIsRefused: a program where it is set, and one where it is
+// not, would elect one leader each with the same URL.
+func TestConnectionStringOfAnotherPlaceIsRefused(t *testing.T) {
+	const me, signed = "AccountName=me;AccountKey=a2V5;", "SharedAccessSignature=sv=1&sig=x"
+	for _, one := range []struct {
+		url, text string
+		refused   bool
+	}{
+		{"azureblob://you/box", me + "EndpointSuffix=core.windows.net", true},
+		{"azureblob://me/box", me + "EndpointSuffix=core.windows.net", false},
+		{"azureblob://me/box", me + "EndpointSuffix=core.chinacloudapi.cn", false},
+		{"azureblob://me/box?endpoint=http://127.0.0.1:2/me/", me + "BlobEndpoint=http://127.0.0.1:1/me", true},
+		{"azureblob://me/box?endpoint=http://127.0.0.1:1/me/", me + "BlobEndpoint=http://127.0.0.1:1/me/", false},
+		{"azureblob://you/box", "BlobEndpoint=https://me.blob.core.windows.net;" + signed, true},
+		{"azureblob://me/box", "BlobEndpoint=https://me.blob.core.windows.net/;" + signed, false},
+		{"azureblob://me/box", "BlobEndpoint=https://blobs.example.com/;" + signed, false},
+	} {
+		t.Setenv("AZURE_STORAGE_CONNECTION_STRING", one.text)
+		_, _, err := Open(t.Context(), one.url)
+		if refused := err != nil && strings.Contains(err.Error(), "AZURE_STORAGE_CONNECTION_STRING"); refused != one.refused {
+			t.Errorf("%s with %s: %v", one.url, one.text, err)
+		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"github.com/conclave-project/conclave/internal/storm"
 )
 
-// blobMutant is a bug around the service or the backend, which know nothing of it.
+// blobMutant is a bug around the service or the backend, which are not aware of it.
 type blobMutant struct {
 	name, what string
-	backend    func(*Backend) election.Backend // nil: as it is
-	rate       float64                         // of the service's clock, 0: as it is
+	backend    func(*Backend) election.Backend // nil: unchanged
+	rate       float64                         // of the service's clock, 0: unchanged
 	blind      bool                            // writes do not compare the ETag
 }
 
@@ -27,7 +27,7 @@ var blobMutants = []blobMutant{
 		backend: func(b *Backend) election.Backend { return sameID{b} }},
 }
 
-// lateCount counts leases from the answer.
+// lateCount counts leases from the arrival of the answer.
 type lateCount struct{ *Backend }
 
 func (l lateCount) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
@@ -44,12 +44,12 @@ func (l lateCount) Renew(ctx context.Context, grant election.Grant) (election.Gr
 	return renewed, err
 }
 
-// keeper releases nothing.
+// keeper never releases anything.
 type keeper struct{ *Backend }
 
 func (keeper) Release(context.Context, election.Grant) error { return nil }
 
-// sameID has one nonce for all its claims.
+// sameID uses one nonce for all its claims.
 type sameID struct{ *Backend }
 
 func (s sameID) Acquire(ctx context.Context, claim election.Claim) (election.Grant, error) {
@@ -68,7 +68,7 @@ func leaseNonce(id string) string { return ("0123456789abcdef0123456789abcdef" +
 func TestElectionStormsFindMutants(t *testing.T) {
 	for _, mutant := range blobMutants {
 		t.Run(mutant.name, func(t *testing.T) {
-			storm.Finds(t, mutant.what, 60, func(_ *testing.T, seed uint64) storm.Played { return newBlobStorm(seed, mutant) })
+			storm.Finds(t, mutant.what, 240, func(_ *testing.T, seed uint64) storm.Played { return newBlobStorm(seed, mutant) })
 		})
 	}
 }

@@ -33,6 +33,16 @@ func TestURLMakesTheClient(t *testing.T) {
 	}
 }
 
+// TestURLTurnsTLSOff: what a URL says comes before CONSUL_HTTP_SSL.
+func TestURLTurnsTLSOff(t *testing.T) {
+	for url, scheme := range map[string]string{"consul://a:8500": "https", "consul://a:8500?tls=false": "http"} {
+		config := &api.Config{Scheme: "https"}
+		if _, err := parse(url, config); err != nil || config.Scheme != scheme {
+			t.Errorf("%s: scheme %s, %v", url, config.Scheme, err)
+		}
+	}
+}
+
 func TestErrorsOfURLsShowNoPassword(t *testing.T) {
 	storetest.Opener(Open).HidesPasswords(t, "consul", "consul://127.0.0.1:8500")
 }
@@ -100,8 +110,8 @@ func TestValuesOfOtherProgramsAreNotOurs(t *testing.T) {
 	}
 }
 
-// TestRefusalsArePermanent with the two forms in which Consul says no: as the
-// status of an answer, and as the error of an operation in a transaction.
+// TestRefusalsArePermanent in both forms in which Consul refuses: as the status
+// of an answer, and as the error of an operation in a transaction.
 func TestRefusalsArePermanent(t *testing.T) {
 	forms := map[string]http.HandlerFunc{
 		"status": func(w http.ResponseWriter, _ *http.Request) {
@@ -125,7 +135,7 @@ func TestRefusalsArePermanent(t *testing.T) {
 	}
 }
 
-// TestFailureForAnothersSakeIsToldApart from one's own end.
+// TestFailureForAnothersSakeIsToldApart from the end of the request's own context.
 func TestFailureForAnothersSakeIsToldApart(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	other := fmt.Errorf("Put: %w", context.Canceled)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,23 +15,25 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// entry is a candidate: its session, its key as a waiter, and the lock in the end.
+// entry is a candidate: its session, its key as a waiter, and finally the lock.
 type entry struct {
 	*store
 	claim                 election.Claim
 	lock, request, waiter string // keys
 
-	session atomic.Pointer[string] // nil while its creation was not answered
-	token   atomic.Uint64          // of the lock, zero if it was never held
-	free    atomic.Bool            // the lock was given up
-	rounds  atomic.Int64           // nominations so far
+	session atomic.Pointer[string] // nil until its creation was answered
+	token   atomic.Uint64          // of the lock; zero if it was never held
+	free    atomic.Bool            // the lock was released
+	rounds  atomic.Int64           // number of nominations so far
 
-	// What follows is the waiter's. Sure is when the latest renewal was sent that
-	// a read by quorum has followed, zero once the claim leads: then the Elector
-	// sees to the time (consul-C3).
+	clearing sync.Once
+
+	// The waiter uses the following fields. sure is when the last renewal was sent that a
+	// quorum read has followed. It is zero once the claim leads, because the Elector then
+	// watches the time (consul-C3).
 	kept, sure clock.Instant
 	seen       scene
-	refused    int // how often the free key could not be locked, in a row
+	refused    int // consecutive failures to lock the free key
 }
 
 // Entry returns the candidate of a claim.
@@ -40,7 +43,7 @@ func (s *store) Entry(_ context.Context, claim election.Claim) queue.Entry {
 		waiter: s.keys.waiter(claim), seen: scene{lock: &api.KVPair{Key: lock}, at: -1}}
 }
 
-// sessionID is empty while there is none.
+// sessionID returns the session's id; empty if there is none.
 func (e *entry) sessionID() string {
 	if id := e.session.Load(); id != nil {
 		return *id
@@ -48,10 +51,10 @@ func (e *entry) sessionID() string {
 	return ""
 }
 
-// sessionName lets a session be found whose creation was not answered.
+// sessionName makes it possible to find a session whose creation was not answered.
 func sessionName(nonce string) string { return "conclave " + nonce }
 
-// Create makes the session.
+// Create creates the session.
 func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -67,7 +70,7 @@ func (e *entry) Create(ctx context.Context) (queue.Lease, error) {
 	return queue.Lease{Sent: e.kept, Length: e.claim.Lease}, err
 }
 
-// Enter writes the key of a waiter, and before it what that says of itself.
+// Enter writes the candidate's metadata and then its key as a waiter.
 func (e *entry) Enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -79,7 +82,7 @@ func (e *entry) Enter(ctx context.Context) error {
 	return e.acquire(ctx, e.waiter, queue.Encode(waiter{ID: e.claim.ID}))
 }
 
-// acquire writes a key of this candidate, which goes with its session.
+// acquire writes a key of this candidate that disappears with its session.
 func (e *entry) acquire(ctx context.Context, key string, value []byte) error {
 	pair := &api.KVPair{Key: key, Value: value, Session: e.sessionID()}
 	entered, _, err := e.client.KV().Acquire(pair, (&api.WriteOptions{}).WithContext(ctx))
@@ -89,7 +92,7 @@ func (e *entry) acquire(ctx context.Context, key string, value []byte) error {
 	return err
 }
 
-// Renew renews the session, unless that comes too late to count (consul-C3).
+// Renew renews the session, unless it is too late for that (consul-C3).
 func (e *entry) Renew(ctx context.Context) (queue.Lease, error) {
 	sent := e.now()
 	if e.sure != 0 && sent.Sub(e.sure) > e.claim.Lease*3/4 {
@@ -130,7 +133,7 @@ func (e *entry) look(ctx context.Context) (scene, error) {
 	return now, nil
 }
 
-// Place finds the candidate among the waiters.
+// Place finds this candidate among the waiters.
 func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	now, err := e.look(ctx)
 	if err != nil {
@@ -139,7 +142,7 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	e.sure, e.seen = e.kept, now
 	token := election.Token(now.lock.ModifyIndex)
 	switch held := now.lock.Session; {
-	case held == e.sessionID(): // also after an answer was lost, or handed over
+	case held == e.sessionID(): // also after a lost answer or a hand-over
 	case token != 0 && now.lock.Flags != api.LockFlagValue:
 		return queue.Place{}, election.Permanent(fmt.Errorf("key %q is in use for something else: its flags are %#x, "+
 			"those of a lock %#x; choose another name", e.lock, now.lock.Flags, uint64(api.LockFlagValue)))
@@ -155,15 +158,16 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 	return queue.Place{Standing: queue.Head, Token: token}, nil
 }
 
-// The pause after a free key could not be locked doubles: a lock-delay may be
-// of a millisecond, as ours, or of 15 seconds, as that of "consul lock".
+// After each failure to lock a free key the pause doubles: a lock-delay may be a
+// millisecond, like ours, or 15 seconds, like that of "consul lock".
 const (
 	refusedPause    = 2 * time.Millisecond
 	refusedPauseMax = 500 * time.Millisecond
 )
 
-// Lock locks the key as it was seen, and removes that of the waiter. A request that comes late, or
-// twice, does nothing: to lock a key again that is held changes its index, which is the token.
+// Lock locks the key if it is still as it was read, and removes the waiter's key. A request
+// that arrives late or twice must do nothing: locking a key again that is already held
+// changes its index, which is the token.
 func (e *entry) Lock(ctx context.Context) (election.Token, error) {
 	results, failed, err := e.transact(ctx, unchanged(e.seen.lock),
 		&api.KVTxnOp{Verb: api.KVLock, Key: e.lock, Value: newHolder(e.claim.ID), Flags: api.LockFlagValue, Session: e.sessionID()},
@@ -176,8 +180,8 @@ func (e *entry) Lock(ctx context.Context) (election.Token, error) {
 		e.token.Store(locked.ModifyIndex)
 		return election.Token(locked.ModifyIndex), nil
 	}
-	// "consul lock" was faster, or there is a lock-delay, or the session has
-	// ended: the next look tells.
+	// "consul lock" was faster, or there is a lock-delay, or the session has ended: the
+	// next Place finds out.
 	select {
 	case <-time.After(min(refusedPause<<e.refused, refusedPauseMax)):
 	case <-ctx.Done():
@@ -186,10 +190,10 @@ func (e *entry) Lock(ctx context.Context) (election.Token, error) {
 	return 0, nil
 }
 
-// mine fails without the lock.
+// mine returns the check that fails without the lock.
 func (e *entry) mine() *api.KVTxnOp { return lockedBy{e.lock, e.sessionID()}.op() }
 
-// Prove has a quorum confirm that the session locks the key.
+// Prove has a quorum confirm that the session holds the lock.
 func (e *entry) Prove(ctx context.Context, history *queue.History) (queue.Proof, error) {
 	ops, decide := []*api.KVTxnOp{e.mine(), {Verb: api.KVGetOrEmpty, Key: e.request}}, e.consult
 	if history != nil {
@@ -223,7 +227,7 @@ func (e *entry) History(ctx context.Context) (queue.History, error) {
 	return queue.DecodeHistory(results[0].Value, results[0].ModifyIndex), nil
 }
 
-// Note writes the history if it is still that of the index.
+// Note writes the history unless it has changed since it was read.
 func (e *entry) Note(ctx context.Context, history queue.History) error {
 	_, _, err := e.transact(ctx, e.put(history))
 	return err
@@ -233,11 +237,33 @@ func (e *entry) put(h queue.History) *api.KVTxnOp {
 	return &api.KVTxnOp{Verb: api.KVCAS, Key: e.keys.history(e.claim.Election), Value: queue.Encode(h.Tenures), Index: h.Version}
 }
 
-// Revoke frees the key if the session locks it, and ends the session, which
-// takes away whatever there is of the claim. Without a session, because the
-// answer to its creation was lost, it is looked for by its name: it holds
-// nothing.
+// Revoke removes everything of the claim. If that fails, it goes on in the background, because the
+// servers would keep the session, and with it the key, for two leases (consul-C7).
 func (e *entry) Revoke(ctx context.Context) error {
+	err := e.revoke(ctx)
+	if err != nil {
+		e.clearing.Do(func() { go e.clear() })
+	}
+	return err
+}
+
+// clear revokes for as long as the session may last.
+func (e *entry) clear() {
+	ctx, cancel := context.WithTimeout(e.life, 2*e.claim.Lease)
+	defer cancel()
+	for e.revoke(ctx) != nil {
+		select {
+		case <-time.After(e.claim.Lease / 10):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// revoke unlocks the key if the session holds the lock, and ends the session, which removes
+// everything of the claim. If the answer to the session's creation was lost, revoke looks
+// for the session by its name; it holds nothing then.
+func (e *entry) revoke(ctx context.Context) error {
 	session := e.sessionID()
 	if session == "" {
 		var err error
@@ -255,7 +281,7 @@ func (e *entry) Revoke(ctx context.Context) error {
 	})
 }
 
-// findSession returns the session of the claim by its name, empty for none.
+// findSession returns the session of the claim, found by its name; empty for none.
 func (e *entry) findSession(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()

@@ -14,7 +14,8 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// filtered is a server that answers each transaction with what a token may read.
+// filtered is a server that answers each transaction with only the results that a
+// token may read.
 type filtered string
 
 func (f filtered) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -22,8 +23,8 @@ func (f filtered) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(`{"Results":[` + string(f) + `]}`))}, nil
 }
 
-// TestResultsThatWereLeftOutAreAnError: Consul leaves out what a token may not read,
-// so that the place of a result says nothing.
+// TestResultsThatWereLeftOutAreAnError: Consul leaves out the results that a token
+// may not read, so the position of a result says nothing.
 func TestResultsThatWereLeftOutAreAnError(t *testing.T) {
 	for _, results := range []string{
 		"",
@@ -49,5 +50,29 @@ func TestResultsThatWereLeftOutAreAnError(t *testing.T) {
 				t.Errorf("%s, with the results [%s]: %v", what, results, err)
 			}
 		}
+	}
+}
+
+// unreadable is a server that lists nothing, since the token may read nothing.
+type unreadable struct{}
+
+func (unreadable) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := http.StatusForbidden, "Permission denied: anonymous token lacks permission 'key:read'"
+	if r.URL.Query().Has("keys") {
+		status, body = http.StatusNotFound, ""
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader(body))}, nil
+}
+
+// TestListOfWhatATokenMayNotReadIsAnError: Consul leaves all of it out, and tells a client
+// without a token not even that.
+func TestListOfWhatATokenMayNotReadIsAnError(t *testing.T) {
+	client, err := api.NewClient(&api.Config{Address: "127.0.0.1:1", HttpClient: &http.Client{Transport: unreadable{}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := newStore(client, Options{})
+	if names, err := store.Names(t.Context()); !errors.Is(store.Mark(err), election.ErrPermanent) {
+		t.Errorf("elections %q, error %v", names, err)
 	}
 }

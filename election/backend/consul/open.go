@@ -37,6 +37,7 @@
 //	           hand-over wakes two, however many there are.
 //	consul-C6  Release hands the key over to a nominee within one transaction:
 //	           neither "consul lock" nor another waiter can come between.
+//	consul-C7  A release that has failed goes on in the background, for two leases at most.
 //
 // The lock-delay keeps a key locked for some time after the session of its holder has ended in
 // any way other than by a release. It serves holders that cannot know their deadline. Ours have
@@ -88,7 +89,8 @@ type Options struct {
 // (limits.http_max_conns_per_client). A waiter needs one; the first waiter and the leader need
 // two each.
 func New(client *api.Client, options Options) *queue.Backend {
-	return queue.New(newStore(client, options), queue.Options{})
+	s := newStore(client, options)
+	return queue.New(s, queue.Options{Close: s.close})
 }
 
 func newStore(client *api.Client, options Options) *store {
@@ -96,7 +98,15 @@ func newStore(client *api.Client, options Options) *store {
 		options.LeaseMin = LeaseMinDefault
 	}
 	options.LockDelay = max(options.LockDelay, time.Millisecond)
-	return &store{client: client, options: options, keys: keys{options.Prefix}, now: clock.Now}
+	s := &store{client: client, options: options, keys: keys{options.Prefix}, now: clock.Now}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// close ends what goes on in the background.
+func (s *store) close(bool) error {
+	s.end()
+	return nil
 }
 
 // Open returns a backend on the agent of a URL, and a function that closes it:
@@ -105,7 +115,8 @@ func newStore(client *api.Client, options Options) *store {
 //
 // The path, with a slash after it, becomes Options.Prefix. Token, TLS files, namespace and the
 // like are those that the consul program takes from the environment: CONSUL_HTTP_TOKEN,
-// CONSUL_HTTP_SSL, CONSUL_CACERT and so on. It connects on first use.
+// CONSUL_HTTP_SSL, CONSUL_CACERT and so on; tls=false turns TLS off whatever these say. It
+// connects on first use.
 func Open(_ context.Context, address string) (election.Backend, func() error, error) {
 	config := api.DefaultConfig()
 	options, err := parse(address, config)
@@ -120,7 +131,7 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	return b, b.Close, nil
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "consul", Schemes: []string{"consul"}, Example: "consul://127.0.0.1:8500",
 	Credentials: "CONSUL_HTTP_TOKEN or CONSUL_HTTP_AUTH"}
 
@@ -137,14 +148,17 @@ func parse(address string, config *api.Config) (options Options, err error) {
 	if path := strings.Trim(u.Path, "/"); path != "" {
 		options.Prefix = path + "/"
 	}
-	var secure bool
+	secure, chosen := false, values.Has("tls")
 	err = storeurl.Parameters{
 		"lease-min":  storeurl.Duration(&options.LeaseMin),
 		"lock-delay": storeurl.Duration(&options.LockDelay),
 		"tls":        storeurl.Bool(&secure),
 	}.Read(values)
-	if secure {
+	switch {
+	case secure:
 		config.Scheme = "https"
+	case chosen:
+		config.Scheme = "http"
 	}
 	return options, err
 }

@@ -21,20 +21,39 @@ func (silent) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// TestRequestWithoutAnAnswerEnds: whatever the request, and though nothing else
-// bounds it.
+// TestRequestWithoutAnAnswerEnds, whichever request it is, and even if nothing
+// else limits its time.
 func TestRequestWithoutAnAnswerEnds(t *testing.T) {
+	for what := range requestsWithoutAnswers(t) {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				request := requestsWithoutAnswers(t)[what]
+				began := time.Now()
+				if err := request(context.Background()); err == nil {
+					t.Error("no error")
+				}
+				if took := time.Since(began); took > LeaseMinDefault {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// requestsWithoutAnswers returns all kinds of requests, each on a store of its own.
+func requestsWithoutAnswers(t *testing.T) map[string]func(context.Context) error {
 	client, err := api.NewClient(&api.Config{Address: "127.0.0.1:1", HttpClient: &http.Client{Transport: silent{}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := newStore(client, Options{})
+	t.Cleanup(store.end)
 	claim := election.Claim{Election: "e", ID: "a", Nonce: "n", Lease: LeaseMinDefault}
 	found, e := store.Entry(t.Context(), claim).(*entry), store.Entry(t.Context(), claim).(*entry)
 	session := "s"
 	e.session.Store(&session)
 	next := queue.Candidate{ID: "b", Key: "k", Owner: "s"}
-	for what, request := range map[string]func(context.Context) error{
+	return map[string]func(context.Context) error{
 		"create":   func(ctx context.Context) error { _, err := found.Create(ctx); return err },
 		"enter":    e.Enter,
 		"renew":    func(ctx context.Context) error { _, err := e.Renew(ctx); return err },
@@ -51,17 +70,5 @@ func TestRequestWithoutAnAnswerEnds(t *testing.T) {
 		"find":     found.Revoke,
 		"names":    func(ctx context.Context) error { _, err := store.Names(ctx); return err },
 		"look":     func(ctx context.Context) error { _, err := store.Observe(ctx, "e").Look(ctx, true); return err },
-	} {
-		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				began := time.Now()
-				if err := request(context.Background()); err == nil {
-					t.Error("no error")
-				}
-				if took := time.Since(began); took > LeaseMinDefault {
-					t.Errorf("it took %v", took)
-				}
-			})
-		})
 	}
 }

@@ -21,13 +21,16 @@ type store struct {
 	options Options
 	keys    keys
 	now     func() clock.Instant
+	life    context.Context // ends with close
+	end     context.CancelFunc
 }
 
-// Traits says what Consul promises.
+// Traits returns what Consul promises.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "consul", LeaseMin: s.options.LeaseMin, Guarantees: election.Guarantees{
 		Failover: "none: everything is decided by a quorum; a new leader of Consul restarts all sessions. An " +
-			"agent that leaves, as with SIGTERM unless leave_on_terminate is false, ends the sessions of the " +
+			"agent that is a client waits for a server that has frozen until gossip declares that dead, 8 s as " +
+			"measured: a lease below 20 s may be lost then. An agent that leaves, as with SIGTERM unless leave_on_terminate is false, ends the sessions of the " +
 			"candidates that use it: two lead until the first one's deadline, unless LockDelay is as long as " +
 			"the lease",
 		Clocks: "rates only, with a whole TTL in reserve: the servers wait twice as long as the candidate; a " +
@@ -41,12 +44,11 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// answerLimit is how long a server may take to answer. Every request of this
-// package has a time limit: an agent that has gone silently must not be waited
-// for.
+// answerLimit is how long a server may take to answer. Every request of this package has a
+// time limit, because an agent may have gone silently.
 const answerLimit = 5 * time.Second
 
-// write makes a request that writes. It is repeated if it was crossed.
+// write makes a request that writes. It repeats the request if crossed says so.
 func write(ctx context.Context, request func(*api.WriteOptions) error) error {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
@@ -57,13 +59,13 @@ func write(ctx context.Context, request func(*api.WriteOptions) error) error {
 	return err
 }
 
-// transact has a quorum decide writes; failed is the operation that did not
-// hold, -1 for none.
+// transact has a quorum decide writes. failed is the index of the operation whose condition
+// did not hold, -1 for none.
 func (s *store) transact(ctx context.Context, ops ...*api.KVTxnOp) (results []*api.KVPair, failed int, err error) {
 	return s.txn(ctx, &api.QueryOptions{}, ops)
 }
 
-// consult reads by quorum.
+// consult makes a quorum read.
 func (s *store) consult(ctx context.Context, ops ...*api.KVTxnOp) (results []*api.KVPair, failed int, err error) {
 	return s.txn(ctx, &api.QueryOptions{RequireConsistent: true}, ops)
 }
@@ -88,9 +90,9 @@ func (s *store) txn(ctx context.Context, options *api.QueryOptions, ops api.KVTx
 	return nil, answer.Errors[0].OpIndex, nil
 }
 
-// complete returns an error if the result of an operation was left out, as Consul
-// does without an error with those that a token may not read. Up to the first list
-// or deletion each operation has one result, but for a check that there is no key.
+// complete returns an error if the result of an operation is missing. Consul omits without
+// an error what a token may not read. Before the first list or deletion, each operation has
+// one result, except for a check that a key does not exist.
 func complete(ops api.KVTxnOps, results []*api.KVPair) error {
 	for _, op := range ops {
 		switch op.Verb {
@@ -107,12 +109,17 @@ func complete(ops api.KVTxnOps, results []*api.KVPair) error {
 	return nil
 }
 
-// Names returns the elections in which a candidate of this package stands or
-// has ever led.
+// Names returns the elections in which a candidate of this package takes part or has ever
+// led. Consul leaves out those whose keys the token may not read. If that may be all of
+// them, the read of a key is refused.
 func (s *store) Names(ctx context.Context) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
-	found, _, err := s.client.KV().Keys(s.keys.root(), "/", (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx))
+	options := (&api.QueryOptions{RequireConsistent: true}).WithContext(ctx)
+	found, _, err := s.client.KV().Keys(s.keys.root(), "/", options)
+	if err == nil && len(found) == 0 {
+		_, _, err = s.client.KV().Get(s.keys.root(), options)
+	}
 	var names []string
 	for _, key := range found {
 		if segment, ours := strings.CutSuffix(strings.TrimPrefix(key, s.keys.root()), "/"); ours {
@@ -122,7 +129,7 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-// unchanged fails if a key is not as it was read, by KVGetOrEmpty.
+// unchanged returns the check that a key still is as it was read (by KVGetOrEmpty).
 func unchanged(pair *api.KVPair) *api.KVTxnOp {
 	if pair.ModifyIndex == 0 {
 		return &api.KVTxnOp{Verb: api.KVCheckNotExists, Key: pair.Key}
@@ -130,9 +137,9 @@ func unchanged(pair *api.KVPair) *api.KVTxnOp {
 	return &api.KVTxnOp{Verb: api.KVCheckIndex, Key: pair.Key, Index: pair.ModifyIndex}
 }
 
-// Ask leaves the request, locked by the holder's session, in the place of the one that it
-// has looked at. Of a leader that has stepped down the session may stand for two leases more,
-// and lock the request to it.
+// Ask puts a request, locked by the holder's session, in place of the one that it has read.
+// After a leader has stepped down, its session may exist for two more leases and lock the
+// request.
 func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
 	key := s.keys.request(name)
 	before, _, err := s.consult(ctx, &api.KVTxnOp{Verb: api.KVGetOrEmpty, Key: key})
@@ -176,8 +183,8 @@ func (s *store) sight(ctx context.Context, name string) (sight queue.Sight, err 
 	return sight, nil
 }
 
-// holder returns the candidate that has locked the key. Another program is known by its value, or by
-// its session's name.
+// holder returns the candidate that has locked the key. A candidate of another program is
+// identified by its value or by the name of its session.
 func (s *store) holder(ctx context.Context, lock *api.KVPair) (queue.Holder, error) {
 	value, ours := decodeHolder(lock.Value)
 	h := queue.Holder{Token: election.Token(lock.ModifyIndex), Since: value.Since,
@@ -199,13 +206,13 @@ func (s *store) holder(ctx context.Context, lock *api.KVPair) (queue.Holder, err
 	return h, err
 }
 
-// keys names the keys below a prefix.
+// keys builds the names of the keys below a prefix.
 type keys struct{ prefix string }
 
-// sideRoot is below which all but the locks are.
+// sideRoot is the prefix of all keys except the locks.
 const sideRoot = "conclave/elections/"
 
-// escaper makes one segment of a name, and unescaper a name again.
+// escaper turns a name into one segment; unescaper reverses it.
 var (
 	escaper   = strings.NewReplacer("%", "%25", "/", "%2F")
 	unescaper = strings.NewReplacer("%2F", "/", "%25", "%")
@@ -219,31 +226,31 @@ func (k keys) described(name string) string { return k.side(name) + "metadata/" 
 func (k keys) request(name string) string   { return k.side(name) + "request" }
 func (k keys) history(name string) string   { return k.side(name) + "history" }
 
-// waiter is the key of a waiter. The priority is a segment of its own, so that a
-// list of the segments tells the highest one.
+// waiter returns the key of a waiter. The priority is a segment of its own, so the highest
+// one can be found by listing the segments.
 func (k keys) waiter(claim election.Claim) string {
 	return fmt.Sprintf("%s%04d/%s", k.waiters(claim.Election), claim.Priority, claim.Nonce)
 }
 
-// metadata is the key of what a candidate says of itself. The candidate's session
-// locks it, as it locks the key of the waiter, or the election's.
+// metadata returns the key of a candidate's metadata. The candidate's session locks it,
+// together with the key of the waiter or of the election.
 func (k keys) metadata(claim election.Claim) string { return k.described(claim.Election) + claim.Nonce }
 
-// isWaiter reports whether a key below those of the waiters is of one. The lock of another
-// election may be there, as names are free: its last segment gives it away, or one more of
-// them than a waiter has.
+// isWaiter reports whether a key below those of the waiters belongs to a waiter. It may
+// also be the lock of another election, because names are free. That key has a different
+// last segment, or one segment more than a waiter's.
 func (k keys) isWaiter(name, key string) bool {
 	rest, within := strings.CutPrefix(key, k.waiters(name))
 	priority, nonce, two := strings.Cut(rest, "/")
 	return within && two && isPriority(priority) && nonce != api.DefaultSemaphoreKey && !strings.Contains(nonce, "/")
 }
 
-// isPriority reports whether a segment is one of those of waiters.
+// isPriority reports whether a segment is a priority.
 func isPriority(segment string) bool {
 	return len(segment) == 4 && strings.Trim(segment, "0123456789") == ""
 }
 
-// apart returns the keys of waiters, and metadata by session.
+// apart separates the keys of waiters from the metadata, which it returns by session.
 func (k keys) apart(name string, found []*api.KVPair) (waiters []*api.KVPair, metadata map[string][]byte) {
 	metadata = make(map[string][]byte)
 	for _, pair := range found {
@@ -257,9 +264,9 @@ func (k keys) apart(name string, found []*api.KVPair) (waiters []*api.KVPair, me
 	return waiters, metadata
 }
 
-// priorityOf reads the priority out of the key of a waiter, or its segment.
+// priorityOf reads the priority from the key of a waiter, or from its segment.
 func (k keys) priorityOf(name, key string) int {
 	segment, _, _ := strings.Cut(strings.TrimPrefix(key, k.waiters(name)), "/")
-	priority, _ := strconv.Atoi(segment) // of no use to anybody if it is damaged
+	priority, _ := strconv.Atoi(segment) // a damaged one counts as priority 0
 	return priority
 }

@@ -18,13 +18,14 @@ import (
 	"github.com/conclave-project/conclave/internal/storm"
 )
 
-// TestElectionsThroughStorms has candidates campaign on an agent in memory, over Consul's client and
-// links that lose and delay requests and answers, and have watches lag, end or be lost in silence.
+// TestElectionsThroughStorms has candidates campaign on an agent in memory, over Consul's client
+// and over links that lose and delay requests and answers, with watches that lag, end or are lost
+// in silence.
 func TestElectionsThroughStorms(t *testing.T) {
 	storm.Through(t, 10, func(_ *testing.T, seed uint64) storm.Played { return newAgentStorm(seed, queuetest.Mutant{}) })
 }
 
-// agentStorm is an agent, and candidates over links to it.
+// agentStorm is an agent with candidates that reach it over links.
 type agentStorm struct {
 	*storm.Links
 	mutant queuetest.Mutant
@@ -33,7 +34,7 @@ type agentStorm struct {
 
 func newAgentStorm(seed uint64, mutant queuetest.Mutant) *agentStorm {
 	s := storm.New(seed, false).Leased(10)
-	s.Well = 6 * s.Lease // a leader that is gone is replaced after two
+	s.Well = 6 * s.Lease // replacing a dead leader takes two
 	w := &agentStorm{mutant: mutant, agent: newAgent(bubble.DriftingClock(s.Random))}
 	if mutant.Rate > 0 {
 		w.agent.clock = bubble.Clock(mutant.Rate)
@@ -63,10 +64,11 @@ func (w *agentStorm) open(c *storm.Candidate, link *bubble.Link) (election.Backe
 }
 
 func backendOn(transport http.RoundTripper, its clock.Clock) *queue.Backend {
-	return queue.New(storeOn(transport, its), queue.Options{Clock: its})
+	s := storeOn(transport, its)
+	return queue.New(s, queue.Options{Close: s.close, Clock: its})
 }
 
-// storeOn is a store that counts on a clock.
+// storeOn returns a store that uses a clock of its own.
 func storeOn(transport http.RoundTripper, its clock.Clock) *store {
 	client, err := api.NewClient(&api.Config{Address: "127.0.0.1:1", HttpClient: &http.Client{Transport: transport}})
 	if err != nil {
@@ -77,7 +79,7 @@ func storeOn(transport http.RoundTripper, its clock.Clock) *store {
 	return s
 }
 
-// direct is the agent without a link.
+// direct reaches the agent without a link.
 type direct struct{ *agent }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -95,7 +97,7 @@ func bodyOf(r *http.Request) ([]byte, error) {
 	return io.ReadAll(r.Body)
 }
 
-// linkedAgent is the agent over the link of one candidate.
+// linkedAgent reaches the agent over the link of one candidate.
 type linkedAgent struct {
 	*agent
 	c    *storm.Candidate

@@ -13,6 +13,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/backend/internal/storeurl"
+	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
@@ -24,16 +25,16 @@ const URLExample = "dynamodb://conclave-elections?region=eu-central-1"
 //	dynamodb://TABLE[?region=R][&endpoint=URL][&key=ATTRIBUTE][&poll=2s][&create=true]
 //
 // Credentials and, unless given, the Region come from where AWS's tools look for them: the
-// environment, the shared files, the role of the machine. With create=true the table is created
-// if it does not exist. The returned function releases resources; call it when nothing of the
+// environment, the shared files, the role of the machine. With create=true the first candidate
+// creates the table if it does not exist (dynamodb-D5). The returned function releases resources; call it when nothing of the
 // backend runs any more.
 func Open(ctx context.Context, text string) (election.Backend, func() error, error) {
 	target, err := parseURL(text)
 	if err != nil {
 		return nil, nil, err
 	}
-	// The SDK's own log would warn of every answer "conflict" that carries a
-	// checksum, into the program's standard error.
+	// The SDK's log would write a warning to the program's standard error for every
+	// conflict whose answer has a checksum.
 	load := append(target.load, config.WithLogger(logging.Nop{}))
 	loaded, err := config.LoadDefaultConfig(ctx, load...)
 	if err != nil {
@@ -47,19 +48,15 @@ func Open(ctx context.Context, text string) (election.Backend, func() error, err
 			o.BaseEndpoint = aws.String(target.endpoint)
 		}
 	})
-	if target.create {
-		if err := CreateTable(ctx, client, target.options); err != nil {
-			return nil, nil, err
-		}
-	}
-	backend, err := New(client, target.options)
+	s, err := newStore(client, target.options)
 	if err != nil {
 		return nil, nil, err
 	}
-	return backend, func() error { return nil }, nil
+	s.create = target.create
+	return record.New(s, record.Options{}), func() error { return nil }, nil
 }
 
-// target is what a URL says.
+// target is the content of a URL.
 type target struct {
 	options  Options
 	endpoint string
@@ -67,7 +64,7 @@ type target struct {
 	load     []func(*config.LoadOptions) error
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "dynamodb", Schemes: []string{"dynamodb"}, Example: URLExample, Credentials: "the environment or AWS's files"}
 
 func parseURL(text string) (t target, err error) {

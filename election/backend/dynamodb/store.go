@@ -8,6 +8,7 @@ import (
 	"fmt"
 	randv2 "math/rand/v2"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -18,7 +19,7 @@ import (
 	"github.com/conclave-project/conclave/election/record"
 )
 
-// The attributes of an item, beside its key.
+// The attributes of an item in addition to its key.
 const (
 	attributeVersion = "version"
 	attributeRecord  = "record"
@@ -31,6 +32,8 @@ type store struct {
 	client  *dynamodb.Client
 	options Options
 	pace    *polling.Pace
+	create  bool        // the table, if there is none (dynamodb-D5)
+	seen    atomic.Bool // the table
 }
 
 func newStore(client *dynamodb.Client, options Options) (*store, error) {
@@ -48,9 +51,13 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 		Key:            s.key(name),
 		ConsistentRead: aws.Bool(true),
 	}, once)
-	if err != nil {
+	switch {
+	case s.awaits(err):
+		return record.Record{}, "", nil
+	case err != nil:
 		return record.Record{}, "", s.explain("read from", err)
 	}
+	s.seen.Store(true)
 	if len(out.Item) == 0 {
 		return record.Record{}, "", nil
 	}
@@ -62,7 +69,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return r, version, nil
 }
 
-// Write puts the item if its version is still the one given (dynamodb-D1, dynamodb-D2).
+// Write puts the item if it still has the given version (dynamodb-D1, dynamodb-D2).
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	next := rand.Text()
 	item, err := s.encode(name, r, next)
@@ -82,15 +89,27 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 		input.ExpressionAttributeNames = map[string]string{"#a": attributeVersion}
 		input.ExpressionAttributeValues = map[string]types.AttributeValue{":v": text(version)}
 	}
-	if err := s.put(ctx, input); err != nil && !isOwn(err, next) {
+	err = s.put(ctx, input)
+	if s.awaits(err) {
+		if err := createTable(ctx, s.client, s.options); err != nil {
+			return "", s.explain("create", err)
+		}
+		err = s.put(ctx, input)
+	}
+	if err != nil && !isOwn(err, next) {
 		return "", s.explain("write to", err)
 	}
 	return next, nil
 }
 
-// put writes once. While a transaction has the item, such as one with Fence, the
-// service refuses at once and writes nothing, so that trying again is no second
-// attempt.
+// awaits reports whether a request failed because the table has not been created yet (dynamodb-D5).
+func (s *store) awaits(err error) bool {
+	var missing *types.ResourceNotFoundException
+	return s.create && !s.seen.Load() && errors.As(err, &missing)
+}
+
+// put writes once. While a transaction holds the item, such as one with Fence, the service
+// refuses at once and writes nothing. Trying again is then not a second attempt.
 func (s *store) put(ctx context.Context, input *dynamodb.PutItemInput) error {
 	for pause := conflictPause; ; pause *= 2 {
 		_, err := s.client.PutItem(ctx, input, once)
@@ -108,15 +127,15 @@ func (s *store) put(ctx context.Context, input *dynamodb.PutItemInput) error {
 	}
 }
 
-// The pauses before a write that met a transaction is tried again: together
-// they last for about half a second.
+// The pauses before a write that met a transaction is tried again: about half a second in
+// all.
 const (
 	conflictPause    = 4 * time.Millisecond
 	conflictPauseMax = 256 * time.Millisecond
 )
 
-// isOwn says that a write was refused because it had been carried out before:
-// the service tried twice by itself (dynamodb-D3).
+// isOwn reports whether a write was refused because it had already been carried out: the
+// service itself tried twice (dynamodb-D3).
 func isOwn(err error, version string) bool {
 	var refused *types.ConditionalCheckFailedException
 	if !errors.As(err, &refused) {
@@ -126,7 +145,7 @@ func isOwn(err error, version string) bool {
 	return ok && stored.Value == version
 }
 
-// Wait returns when it is time to look again.
+// Wait returns when it is time to read again.
 func (s *store) Wait(ctx context.Context, name, _ string, limit time.Duration) error {
 	return s.pace.Wait(ctx, name, limit)
 }
@@ -143,7 +162,10 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	var names []string
 	for pages.HasMorePages() {
 		page, err := pages.NextPage(ctx)
-		if err != nil {
+		switch {
+		case s.awaits(err):
+			return nil, nil
+		case err != nil:
 			return nil, s.explain("scan", err)
 		}
 		for _, item := range page.Items {
@@ -155,8 +177,8 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// once switches the retries of one call off (dynamodb-D3). The caller tries again
-// when it still makes sense.
+// once turns off the retries of one call (dynamodb-D3). The caller tries again while it
+// makes sense.
 func once(o *dynamodb.Options) { o.Retryer = aws.NopRetryer{} }
 
 func (s *store) key(name string) map[string]types.AttributeValue {
@@ -178,7 +200,7 @@ func (s *store) encode(name string, r record.Record, version string) (map[string
 	return item, nil
 }
 
-// errNotOurs marks an item that something else has written.
+// errNotOurs is returned for an item that another program has written.
 var errNotOurs = errors.New("the item is not of an election; use a table, or a key, of its own")
 
 func decode(item map[string]types.AttributeValue) (r record.Record, version string, err error) {

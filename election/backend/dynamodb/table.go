@@ -13,8 +13,8 @@ import (
 	"github.com/conclave-project/conclave/election/backend/internal/polling"
 )
 
-// tablePoll is how often CreateTable looks whether the table is there. The
-// SDK's own waiter begins with twenty seconds.
+// tablePoll is how often CreateTable checks whether the table exists. The SDK's own waiter
+// begins with twenty seconds.
 const tablePoll = 200 * time.Millisecond
 
 // CreateTable creates the table of the options, unless it exists, and returns when it can be
@@ -25,7 +25,14 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, options Options) 
 	if err != nil {
 		return err
 	}
-	_, err = client.CreateTable(ctx, &dynamodb.CreateTableInput{
+	if err := createTable(ctx, client, options); err != nil {
+		return fmt.Errorf("dynamodb: create table %q: %w", options.Table, err)
+	}
+	return nil
+}
+
+func createTable(ctx context.Context, client *dynamodb.Client, options Options) error {
+	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
 		TableName:   &options.Table,
 		BillingMode: types.BillingModePayPerRequest,
 		AttributeDefinitions: []types.AttributeDefinition{
@@ -35,7 +42,7 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, options Options) 
 	})
 	var exists *types.ResourceInUseException
 	if err != nil && !errors.As(err, &exists) {
-		return fmt.Errorf("dynamodb: create table %q: %w", options.Table, err)
+		return err
 	}
 	return awaitTable(ctx, client, options)
 }
@@ -44,15 +51,15 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, options Options) 
 func awaitTable(ctx context.Context, client *dynamodb.Client, options Options) error {
 	for {
 		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &options.Table})
-		var missing *types.ResourceNotFoundException // for a moment after CreateTable
+		var missing *types.ResourceNotFoundException // possible for a moment after CreateTable
 		if err != nil && !errors.As(err, &missing) {
-			return fmt.Errorf("dynamodb: wait for table %q: %w", options.Table, err)
+			return fmt.Errorf("wait for it: %w", err)
 		}
 		if err == nil && out.Table.TableStatus == types.TableStatusActive {
 			return checkSchema(out.Table, options)
 		}
 		if err := polling.Sleep(ctx, tablePoll); err != nil {
-			return fmt.Errorf("dynamodb: wait for table %q: %w", options.Table, err)
+			return fmt.Errorf("wait for it: %w", err)
 		}
 	}
 }
@@ -61,6 +68,5 @@ func checkSchema(table *types.TableDescription, options Options) error {
 	if len(table.KeySchema) == 1 && aws.ToString(table.KeySchema[0].AttributeName) == options.Key {
 		return nil
 	}
-	return fmt.Errorf("dynamodb: table %q exists with another key; it must have the partition key %q and no sort key",
-		options.Table, options.Key)
+	return fmt.Errorf("it exists with another key; it must have the partition key %q and no sort key", options.Key)
 }

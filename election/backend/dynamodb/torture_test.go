@@ -12,12 +12,11 @@ import (
 	"github.com/conclave-project/conclave/test/stores"
 )
 
-// TestNoTwoLeadUnderTorture: whatever happens to the server and the ways to it.
+// TestNoTwoLeadUnderTorture, whatever happens to the server and the links to it.
 func TestNoTwoLeadUnderTorture(t *testing.T) {
 	const candidates = 5
 	server := stores.Start(t, "dynamodb")
-	open(t, server.URL) // makes the table
-	url := strings.Replace(server.URL, "create=true", "poll=100ms", 1)
+	url := server.URL + "&poll=100ms"
 	ways := server.Links(t, candidates)
 	links := storetest.LinksTo(server, ways)
 	storetest.Torture{Candidates: candidates, Faults: links.Faults(lease), Lease: lease, For: time.Minute, LeadersMin: 5,

@@ -91,10 +91,9 @@ func New(client *clientv3.Client, options Options) *queue.Backend {
 	}})
 }
 
-// Times of the client that Open makes. Ten seconds between heartbeats is the
-// least that gRPC takes. A server that does not answer is given up after
-// dialTimeout, and one that is not there is tried again after connectPause at
-// most, from the many clients of a cluster at various times.
+// Timing of the client that Open makes. gRPC does not allow less than ten seconds between
+// heartbeats. dialTimeout is how long a connection attempt may take. The pause before the
+// next attempt is at most connectPause, and random, because a cluster has many clients.
 const (
 	dialTimeout      = 5 * time.Second
 	keepAliveTime    = 10 * time.Second
@@ -112,8 +111,8 @@ var connectParams = grpc.ConnectParams{MinConnectTimeout: dialTimeout,
 //
 // The path, with a slash after it, becomes Options.Prefix. User, password and TLS files are those
 // that etcdctl takes from the environment: ETCDCTL_USER, ETCDCTL_PASSWORD, ETCDCTL_CACERT,
-// ETCDCTL_CERT, ETCDCTL_KEY; any of the files, or "?tls=true", turns TLS on. It connects on first
-// use.
+// ETCDCTL_CERT, ETCDCTL_KEY; any of the files, or "?tls=true", turns TLS on, and "?tls=false" off.
+// It connects on first use.
 func Open(_ context.Context, address string) (election.Backend, func() error, error) {
 	config, options, err := parse(address, os.Getenv)
 	if err != nil {
@@ -127,10 +126,10 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	return b, func() error { return errors.Join(b.Close(), client.Close()) }, nil
 }
 
-// connect makes a client that asks for nothing before it is used. The library's New tells
-// a user and a password to etcd at once, and fails while that is down. Here it is answered
-// with a token that no server knows: the client fetches another with its first request.
-// Without one, servers would take it for the user of its certificate.
+// connect makes a client that makes no request before it is used. The library's New
+// authenticates with user and password at once, and fails while etcd is down. Here it gets
+// a token that no server knows, and the client fetches a valid one with its first request.
+// Without any token, servers would take the client for the user of its certificate.
 func connect(config clientv3.Config) (*clientv3.Client, error) {
 	var made atomic.Bool
 	config.DialOptions = append(config.DialOptions, grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string,
@@ -146,11 +145,11 @@ func connect(config clientv3.Config) (*clientv3.Client, error) {
 	return client, err
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "etcd", Schemes: []string{"etcd"}, Example: "etcd://127.0.0.1:2379",
 	Credentials: "ETCDCTL_USER and ETCDCTL_PASSWORD"}
 
-// parse turns a URL and the environment into the configuration of a client.
+// parse reads the configuration of a client from a URL and the environment.
 func parse(address string, env func(string) string) (clientv3.Config, Options, error) {
 	config := clientv3.Config{DialTimeout: dialTimeout, DialKeepAliveTime: keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout, Logger: zap.NewNop(),
@@ -164,7 +163,7 @@ func parse(address string, env func(string) string) (clientv3.Config, Options, e
 	if err != nil {
 		return config, Options{}, err
 	}
-	var secure bool
+	secure, chosen := false, values.Has("tls")
 	if err := (storeurl.Parameters{"tls": storeurl.Bool(&secure)}).Read(values); err != nil {
 		return config, Options{}, err
 	}
@@ -176,8 +175,10 @@ func parse(address string, env func(string) string) (clientv3.Config, Options, e
 	if path != "" {
 		options.Prefix = strings.TrimSuffix(path, "/") + "/"
 	}
-	if config.TLS, err = tlsConfig(env, secure); err != nil {
-		return config, options, err
+	if secure || !chosen {
+		if config.TLS, err = tlsConfig(env, secure); err != nil {
+			return config, options, err
+		}
 	}
 	scheme := "http://"
 	if config.TLS != nil {
@@ -197,7 +198,7 @@ func parse(address string, env func(string) string) (clientv3.Config, Options, e
 	return config, options, nil
 }
 
-// tlsConfig returns nil where TLS is off.
+// tlsConfig returns nil if TLS is off.
 func tlsConfig(env func(string) string, secure bool) (*tls.Config, error) {
 	info := transport.TLSInfo{TrustedCAFile: env("ETCDCTL_CACERT"),
 		CertFile: env("ETCDCTL_CERT"), KeyFile: env("ETCDCTL_KEY")}

@@ -13,8 +13,20 @@ import (
 	"google.golang.org/grpc"
 )
 
-// TestServersThatComeBackAreTriedWithinSeconds: after ten minutes without a way to them,
-// when gRPC's own pauses have grown to two.
+// TestURLTurnsTLSOff: what a URL says comes before ETCDCTL_CACERT.
+func TestURLTurnsTLSOff(t *testing.T) {
+	env := func(name string) string { return map[string]string{"ETCDCTL_CACERT": "no-such-file"}[name] }
+	config, _, err := parse("etcd://a:2379?tls=false", env)
+	if err != nil || config.TLS != nil || config.Endpoints[0] != "http://a:2379" {
+		t.Errorf("TLS %v, servers %v, %v", config.TLS != nil, config.Endpoints, err)
+	}
+	if _, _, err := parse("etcd://a:2379", env); err == nil {
+		t.Error("the file was not read")
+	}
+}
+
+// TestServersThatComeBackAreTriedWithinSeconds: they were unreachable for ten minutes,
+// by which time gRPC's own pauses have grown to two.
 func TestServersThatComeBackAreTriedWithinSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, _, err := parse("etcd://etcd1:2379", os.Getenv)

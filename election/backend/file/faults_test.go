@@ -3,9 +3,11 @@
 package file
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"math"
 	"os"
 	"path/filepath"
@@ -50,8 +52,8 @@ func elect(t testing.TB, b *Backend) election.Token {
 	return grant.Token
 }
 
-// TestFailingDiskElectsNobodyAndLosesNoToken fails each operation in turn with
-// a full disk, in a new and in an old election.
+// TestFailingDiskElectsNobodyAndLosesNoToken makes each operation in turn fail with a full disk, in
+// a new and in an old election.
 func TestFailingDiskElectsNobodyAndLosesNoToken(t *testing.T) {
 	for _, operation := range []string{"write", "sync", "rename", "syncdir", "join"} {
 		for _, elections := range []int{0, 3} {
@@ -159,7 +161,7 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 		t.Error(err)
 	}
 	restored, other := make(chan error, 1), open(t, b.dir)
-	go func() { restored <- other.Restore(awaittest.Within(t), "jobs", higher) }() // waits for the leader to go
+	go func() { restored <- other.Restore(awaittest.Within(t), "jobs", higher) }() // waits for the leader
 	if err := errors.Join(b.Release(awaittest.Within(t), grant), <-restored); err != nil {
 		t.Error(err)
 	}
@@ -168,8 +170,8 @@ func TestRestoreLowersNothingAndDisturbsNobody(t *testing.T) {
 	}
 }
 
-// TestRestoreLowersNoTokenOfTheHistory: the state that tells of the last one is damaged, and
-// the history beside it is not. That holds for the greatest tokens, too.
+// TestRestoreLowersNoTokenOfTheHistory: the state with the last token is damaged, but the history
+// next to it is not. The same holds for the highest tokens.
 func TestRestoreLowersNoTokenOfTheHistory(t *testing.T) {
 	b := open(t, t.TempDir())
 	elect(t, b)
@@ -189,8 +191,8 @@ func TestRestoreLowersNoTokenOfTheHistory(t *testing.T) {
 	}
 }
 
-// TestStateOfAnOlderCopyGivesNoTokenOutAgain: the history tells of those that were given
-// out since it was copied.
+// TestStateOfAnOlderCopyGivesNoTokenOutAgain: the history knows the tokens that were issued since
+// the state was copied.
 func TestStateOfAnOlderCopyGivesNoTokenOutAgain(t *testing.T) {
 	b := open(t, t.TempDir())
 	elect(t, b)
@@ -205,7 +207,7 @@ func TestStateOfAnOlderCopyGivesNoTokenOutAgain(t *testing.T) {
 	}
 }
 
-// A mistyped token is not the last one of its election.
+// A restore to a mistyped token must not use up the tokens of its election.
 func TestRestoreLeavesTokensToGiveOut(t *testing.T) {
 	b := open(t, t.TempDir())
 	first := elect(t, b)
@@ -223,8 +225,8 @@ func TestRestoreLeavesTokensToGiveOut(t *testing.T) {
 	}
 }
 
-// The lock file is removed by hand while a token is being restored: the lock of what
-// is left keeps nobody out.
+// The lock file is removed by hand while a token is being restored: a lock on the removed file
+// keeps nobody out.
 func TestRestoreWantsTheLockThatOthersTake(t *testing.T) {
 	b := open(t, t.TempDir())
 	elect(t, b)
@@ -287,7 +289,8 @@ func TestRemovedLockFileIsNoticedByTheHolderFirst(t *testing.T) {
 	}
 }
 
-// outwaiting is a clock on which what lasts as long as a lease is told, and over when the test says so.
+// outwaiting is a clock that reports timers as long as a lease, and lets them fire when the test
+// says so.
 type outwaiting struct {
 	clock.Clock
 	long  time.Duration
@@ -339,7 +342,7 @@ func TestTicketsOfTheDeadAreNotSeenAndSweptAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = dead.file.Close() // as the kernel does it
+	_ = dead.file.Close() // as the kernel does
 	for view := range b.Observe(awaittest.Within(t), "jobs") {
 		if len(view.Waiters) != 0 {
 			t.Errorf("dead candidates wait: %v", view.Waiters)
@@ -358,6 +361,18 @@ func TestDirectoryWithoutRightsIsRefusedForGood(t *testing.T) {
 	}
 	if _, err := New("/proc/no/such"); err == nil {
 		t.Error("a directory in /proc was made")
+	}
+}
+
+// A later version may write more about the last leadership. This version reads what it knows, above
+// all the token.
+func TestStateOfALaterVersionIsRead(t *testing.T) {
+	before := state{election: "jobs", token: 7, leader: "a", nonce: "12", lockID: "34", lease: time.Second, since: time.Unix(1, 2).UTC()}
+	text := before.encode()
+	text = append(text[:bytes.LastIndex(text, []byte("crc32c "))], "region \"north\"\n"...)
+	text = fmt.Appendf(text, "crc32c %08x\n", crc32.Checksum(text, castagnoli))
+	if s, err := decodeState(text); err != nil || s != before {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
 
@@ -393,9 +408,9 @@ func FuzzEscape(f *testing.F) {
 	})
 }
 
-// A candidate that is slow to wake up, as on a busy machine, has the first try at
-// a lock that is free: one that has just come, or has just lost the election itself,
-// leaves it to that one for a while, and not for ever.
+// A candidate that is slow to wake up, as on a busy machine, has the first try at a free lock: a
+// candidate that has just arrived, or has just lost the election itself, leaves the lock to it for
+// a while, but not forever.
 func TestFreeLockIsLeftToTheFirstWaiter(t *testing.T) {
 	b := open(t, t.TempDir())
 	elect(t, b)
@@ -420,8 +435,8 @@ func TestFreeLockIsLeftToTheFirstWaiter(t *testing.T) {
 	}
 }
 
-// A nominee that was stopped keeps its entry. It has the first try at a lock that
-// has become free, and keeps nobody else from leading.
+// A nominee that is stopped keeps its entry. It has the first try at a lock that has become free,
+// but keeps nobody else from leading.
 func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
 	b := open(t, t.TempDir())
 	leader, err := b.Acquire(awaittest.Within(t), claim(time.Second))
@@ -452,8 +467,8 @@ func TestFrozenNomineeDoesNotStallTheElection(t *testing.T) {
 	}
 }
 
-// TestNoDirectoryIsRefused: a variable that is not set would be the working directory of each
-// process, and each would lead there.
+// TestNoDirectoryIsRefused: an unset variable would mean the working directory of each process, and
+// each process would lead there.
 func TestNoDirectoryIsRefused(t *testing.T) {
 	t.Chdir(t.TempDir())
 	if _, err := New(""); err == nil {

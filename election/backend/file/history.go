@@ -6,21 +6,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"slices"
+	"syscall"
 
 	"github.com/conclave-project/conclave/election"
 )
 
-// The history, requests and nominations are for people and for the order of
-// the queue. None of them decides who leads, so nothing fails for want of them
-// and nothing is synced.
+// The history, requests and nominations are only for people and for the order of the queue.
+// They do not decide who leads, so their loss causes no failure, and they are not synced.
 
-// readHistory returns the latest leaderships, as far as they can be read.
+// readHistory returns the latest leaderships, as far as they are readable.
 func (p place) readHistory() []election.Tenure {
+	history, _ := p.history()
+	return history
+}
+
+func (p place) history() ([]election.Tenure, error) {
 	text, err := os.ReadFile(p.path(historyFile))
-	if err != nil {
-		return nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, explain("read the history", err)
 	}
 	var history []election.Tenure
 	for line := range bytes.Lines(text) {
@@ -29,7 +35,7 @@ func (p place) readHistory() []election.Tenure {
 			history = append(history, tenure)
 		}
 	}
-	return history
+	return history, nil
 }
 
 func (p place) writeHistory(history []election.Tenure) {
@@ -44,7 +50,7 @@ func (p place) writeHistory(history []election.Tenure) {
 	_ = p.replace(historyFile, text.Bytes())
 }
 
-// replace puts a file in place of another at one stroke.
+// replace replaces a file atomically.
 func (p place) replace(name string, content []byte) error {
 	draft := p.draft(name)
 	err := errors.Join(p.fail(name), os.WriteFile(draft, content, 0o660))
@@ -57,14 +63,14 @@ func (p place) replace(name string, content []byte) error {
 	return err
 }
 
-// beginTenure notes a new leader. Only the holder of the lock calls it.
+// beginTenure records a new leader. Only the holder of the lock calls it.
 func (p place) beginTenure(s state) {
 	p.forget(nextFile)
 	history := closed(p.readHistory(), election.ReasonExpired)
 	p.writeHistory(append(history, election.Tenure{Leader: s.leader, Token: s.token, Since: s.since.UTC()}))
 }
 
-// endTenure notes the end of a leadership.
+// endTenure records the end of a leadership.
 func (p place) endTenure(grant election.Grant) {
 	p.forget(requestFile(grant.Token))
 	p.writeHistory(closed(p.readHistory(), grant.Ended))
@@ -83,7 +89,7 @@ func (p place) forget(names ...string) {
 	}
 }
 
-// readRequest returns what was asked of the leadership with the token.
+// readRequest returns the request to the leadership with the token.
 func (p place) readRequest(token election.Token) *election.Request {
 	text, err := os.ReadFile(p.path(requestFile(token)))
 	if err != nil {
@@ -104,15 +110,15 @@ func (b *Backend) Elections(context.Context) ([]string, error) {
 	}
 	var names []string
 	for _, entry := range entries {
-		// The state tells the name: a long one is cut in that of its directory.
+		// The state has the full name; the name of the directory may be shortened.
 		text, err := readSmall(place{backend: b, dir: b.dir}.path(entry.Name(), stateFile))
-		if err != nil {
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 			continue
 		}
 		if s, err := decodeState(text); err == nil && escape(s.election) == entry.Name() {
 			names = append(names, s.election)
 		} else if name, whole := unescape(entry.Name()); whole {
-			names = append(names, name) // damaged: looking at it tells why
+			names = append(names, name) // one that is damaged or may not be read is listed: a look at it says what is wrong
 		}
 	}
 	slices.Sort(names)
@@ -125,7 +131,8 @@ func (b *Backend) History(_ context.Context, name string) ([]election.Tenure, er
 	if err != nil {
 		return nil, err
 	}
-	return election.OneByOne(p.readHistory()), nil
+	history, err := p.history()
+	return election.OneByOne(history), err
 }
 
 // Ask leaves a request for the leader, which watches the directory.
@@ -156,7 +163,7 @@ func (b *Backend) Ask(_ context.Context, name string, request election.Request) 
 	return nil
 }
 
-// tellNews tells the Elector that a renewal would bring news.
+// tellNews makes the Elector renew, which brings the news.
 func (s *candidate) tellNews() {
 	select {
 	case s.news <- struct{}{}:

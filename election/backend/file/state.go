@@ -24,6 +24,8 @@ import (
 //	lease-ms 10000
 //	since 2026-11-20T22:30:00Z
 //	crc32c 1a2b3c4d           of all bytes before this line
+//
+// Further lines before the checksum are of later versions: they are ignored, and gone with the next state.
 type state struct {
 	election string
 	token    election.Token
@@ -36,7 +38,7 @@ type state struct {
 
 const stateHeader = "conclave election 1"
 
-// stateBytesMax is far above what names and ids of allowed length need.
+// stateBytesMax is far more than names and ids of the allowed length need.
 const stateBytesMax = 8192
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -61,8 +63,8 @@ func orDash(text string) string {
 	return text
 }
 
-// decodeState returns the state or an error that wraps ErrDamaged and says
-// what is wrong where.
+// decodeState decodes a state. Its error wraps ErrDamaged and says what is wrong, and
+// where.
 func decodeState(text []byte) (state, error) {
 	if len(text) > stateBytesMax {
 		return state{}, fmt.Errorf("%w: it has more than %d bytes", ErrDamaged, stateBytesMax)
@@ -81,7 +83,7 @@ func decodeState(text []byte) (state, error) {
 
 func parseLines(lines []string) (s state, err error) {
 	keys := []string{"election", "token", "leader", "nonce", "lock", "lease-ms", "since"}
-	if len(lines) != len(keys)+2 || lines[0] != stateHeader {
+	if len(lines) < len(keys)+2 || lines[0] != stateHeader {
 		return s, fmt.Errorf("%w: it does not begin with %q and %d lines", ErrDamaged, stateHeader, len(keys))
 	}
 	values := make([]string, len(keys))

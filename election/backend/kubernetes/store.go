@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	coordination "k8s.io/api/coordination/v1"
@@ -21,31 +20,32 @@ import (
 
 const (
 	resource = "leases"
-	// requestMax is how long one request may take, whatever its context says.
+	// requestMax is how long a request may take, even if its context allows more.
 	requestMax = 15 * time.Second
-	// pageMax is how many Leases are listed in one request.
+	// pageMax is how many Leases one request lists.
 	pageMax = 500
-	// knownMax is for how many elections the last Lease is kept.
+	// knownMax is how many elections' last Leases are kept.
 	knownMax = 1000
 )
 
 // store is a record.Store of the Leases in one namespace.
 type store struct {
-	client     *rest.RESTClient // for all but watches
+	client     *rest.RESTClient // for all requests except watches
 	watcher    *rest.RESTClient
-	transports []*http.Client // of both
+	transports []*http.Client // of both clients
 	namespace  string
 	labels     map[string]string
 	now        func() time.Time
-	// served is set once the server has let us do anything: from then on a
-	// refusal is taken for a passing one.
-	served atomic.Bool
+	// served has the verbs that the server has carried out, and get after any of them. From
+	// then on a refusal counts as temporary; roles allow each verb separately.
+	served sync.Map
 
 	// done is closed when the store is.
 	done chan struct{}
 
-	// silent records no Events. Those on their way end with eventsCtx, which stopEvents
-	// ends; eventsDone is closed when the store was closed and the last of them has ended.
+	// silent turns off Events. Requests for Events end with eventsCtx, which stopEvents
+	// cancels. eventsDone is closed when the store was closed and the last of these
+	// requests has ended.
 	silent     bool
 	eventsCtx  context.Context
 	stopEvents context.CancelFunc
@@ -55,8 +55,8 @@ type store struct {
 	known   map[string]*coordination.Lease // by election; never changed in place
 	watches map[string]*watch              // by election
 	closed  bool
-	events  int            // on their way
-	group   sync.WaitGroup // of the goroutines of watches and Events
+	events  int            // requests for Events that have not ended
+	group   sync.WaitGroup // goroutines of watches and Events
 }
 
 // close ends all watches and releases the connections.
@@ -102,11 +102,11 @@ func (s *store) get(ctx context.Context, name string) (*coordination.Lease, erro
 	if err != nil {
 		return nil, err
 	}
-	s.keep(name, lease)
+	s.keep("get", name, lease)
 	return lease, nil
 }
 
-// Write updates the Lease whose version was read, or creates it.
+// Write updates the Lease with the version that was read, or creates it.
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	lease, err := s.base(ctx, name, version)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	err = request.MaxRetries(0).Namespace(s.namespace).Resource(resource).Body(lease).Do(ctx).Into(written)
 	switch {
 	case err == nil:
-		s.keep(name, written)
+		s.keep(verb, name, written)
 		if !s.silent {
 			s.announce(written, changes(before, r, was, markOf(&lease.Spec).Holder))
 		}
@@ -140,7 +140,7 @@ func (s *store) Write(ctx context.Context, name string, r record.Record, version
 	return "", s.failed(verb, name, err)
 }
 
-// refused says what we cannot do to a Lease of others.
+// refused returns an error for a change that cannot be made to a Lease of other clients.
 func refused(lease *coordination.Lease, r record.Record) error {
 	if strategy := lease.Spec.Strategy; strategy != nil && *strategy != "" {
 		return election.Permanent(fmt.Errorf("its holder is chosen by the control plane (strategy %s); use another name", *strategy))
@@ -152,8 +152,8 @@ func refused(lease *coordination.Lease, r record.Record) error {
 	return nil
 }
 
-// base returns a copy of the Lease with that version, to be changed (kubernetes-G6). It
-// was seen just now as a rule.
+// base returns a copy of the Lease with that version, for the caller to change
+// (kubernetes-G6). It was usually read just before.
 func (s *store) base(ctx context.Context, name, version string) (*coordination.Lease, error) {
 	if version == "" {
 		return &coordination.Lease{ObjectMeta: meta.ObjectMeta{Name: object(name), Namespace: s.namespace}}, nil
@@ -173,21 +173,22 @@ func (s *store) base(ctx context.Context, name, version string) (*coordination.L
 	return lease.DeepCopy(), nil
 }
 
-// keep remembers the Lease as it was seen last.
-func (s *store) keep(name string, lease *coordination.Lease) {
-	s.served.Store(true)
+// keep remembers the latest Lease.
+func (s *store) keep(verb, name string, lease *coordination.Lease) {
+	s.served.Store(verb, true)
+	s.served.Store("get", true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.known[name] == nil && len(s.known) >= knownMax {
 		for other := range s.known {
-			delete(s.known, other) // any: it is read again when it is needed
+			delete(s.known, other) // any one: it is read again when needed
 			break
 		}
 	}
 	s.known[name] = lease
 }
 
-// Names lists the Leases that carry our label.
+// Names lists the elections whose Leases have our label.
 func (s *store) Names(ctx context.Context) ([]string, error) {
 	var names []string
 	for next := ""; ; {
@@ -227,34 +228,38 @@ func electionOf(lease *coordination.Lease) (string, bool) {
 
 func (s *store) path(name string) string { return s.namespace + "/" + object(name) }
 
-// isMissing reports whether an API server says that there is no such object, or no
-// such namespace. A proxy with no server behind it answers 404 to everything, as
-// does a server that has not begun to serve Leases.
+// isMissing reports whether an API server says that the object or the namespace does not
+// exist. A 404 alone does not: a proxy without a server behind it answers everything with
+// 404, and so does a server that does not serve Leases yet.
 func isMissing(err error) bool {
 	return api.IsNotFound(err) && !api.HasStatusCause(err, meta.CauseTypeUnexpectedServerResponse)
 }
 
-// failed says what was being done, and what to do about it where that is known.
+// failed returns an error that says what was being done, and what to do about it if that is
+// known.
 func (s *store) failed(verb, name string, err error) error {
 	what := "Leases in " + s.namespace
 	if name != "" {
 		what = "Lease " + s.path(name)
 	}
-	text := fmt.Errorf("kubernetes: %s %s: %w", verb, what, err)
+	text, served := fmt.Errorf("kubernetes: %s %s: %w", verb, what, err), "get"
 	switch {
 	case api.IsUnauthorized(err):
 		text = fmt.Errorf("%w; the credentials are refused: see what kubectl auth whoami says with the same kubeconfig", text)
 	case api.IsForbidden(err):
 		text = fmt.Errorf("%w; bind a Role that allows get, create, update, watch and list of leases in coordination.k8s.io", text)
+		if name != "" { // a list is not of a candidate
+			served = verb
+		}
 	case isMissing(err):
 		text = fmt.Errorf("%w; create the namespace first", text)
 	case api.IsInvalid(err), api.IsBadRequest(err):
 	default:
 		return text
 	}
-	// An API server that starts refuses for a moment what it allows later, and a
-	// namespace may be deleted and made again.
-	if s.served.Load() {
+	// An API server that is starting may refuse what it allows a moment later, and a
+	// deleted namespace may be created again.
+	if _, before := s.served.Load(served); before {
 		return text
 	}
 	return election.Permanent(text)

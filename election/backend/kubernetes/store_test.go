@@ -14,6 +14,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
 // openStore returns a store that records no Events: tests count and refuse requests.
@@ -84,7 +85,7 @@ func TestWriteToADeletedLeaseIsAConflict(t *testing.T) {
 	write(t, s, "demo", held(3), "")
 }
 
-// A retry below would turn the lost answer into a conflict.
+// A retry in a lower layer would turn the lost answer into a conflict.
 func TestWriteIsSentOnce(t *testing.T) {
 	a := newAPIServer(t)
 	s := openStore(t, a)
@@ -138,6 +139,32 @@ func TestRefusalIsFinalAtFirstAndPassingLater(t *testing.T) {
 	}
 }
 
+// TestRoleWithoutUpdateIsRefusedAtOnce: a role may allow get and create alone. A candidate
+// with it would wait for ever, and not say why before its lease is over.
+func TestRoleWithoutUpdateIsRefusedAtOnce(t *testing.T) {
+	a := newAPIServer(t)
+	write(t, openStore(t, a), "demo", held(1), "")
+	a.refuse = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method == http.MethodPut {
+			reply(w, http.StatusForbidden, "Forbidden")
+		}
+		return r.Method == http.MethodPut
+	}
+	backend, err := New(a.config(), Options{NoEvents: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	elector, err := election.New(backend, "demo", election.Options{ID: "b", Lease: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = elector.Run(awaittest.Within(t), func(context.Context, election.Leadership) error { return nil })
+	if !errors.Is(err, election.ErrPermanent) || !strings.Contains(err.Error(), "bind a Role") {
+		t.Errorf("the candidate ended with %v", err)
+	}
+}
+
 func TestMissingNamespaceIsNamed(t *testing.T) {
 	a := newAPIServer(t)
 	a.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
@@ -162,7 +189,7 @@ func TestMissingNamespaceIsNamed(t *testing.T) {
 }
 
 // TestProxyWithoutServersIsNoMissingLease: a proxy, or a server that does not serve
-// Leases yet, answers 404 to everything, and means nothing by it.
+// Leases yet, answers 404 to everything, which says nothing about the Lease.
 func TestProxyWithoutServersIsNoMissingLease(t *testing.T) {
 	a := newAPIServer(t)
 	a.refuse = func(w http.ResponseWriter, _ *http.Request) bool {
@@ -222,7 +249,7 @@ func TestRequestEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A connection that answers no more must not be used for the next request.
+// A connection that no longer answers must not be used for the next request.
 func TestRequestAfterADeadConnectionHasANewOne(t *testing.T) {
 	a := newAPIServer(t)
 	s := openStore(t, a)

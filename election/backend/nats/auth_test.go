@@ -15,14 +15,15 @@ import (
 	"github.com/conclave-project/conclave/internal/awaittest"
 )
 
-// doorman is as much of a NATS server as it takes to refuse a user, to answer that no
-// key has a message, and to refuse messages while another one is in flight.
+// doorman is as much of a NATS server as is needed to refuse a user, to answer that no key has
+// a message, and to refuse messages while another message is in flight.
 type doorman struct {
 	url      string
-	inFlight atomic.Int64 // messages to be refused so
+	inFlight atomic.Int64 // the number of messages to refuse
 	messages atomic.Int64
 	refuses  atomic.Bool
-	refused  atomic.Int64 // connections
+	refused  atomic.Int64 // refused connections
+	silent   atomic.Bool  // like a paused process
 	serving  atomic.Pointer[net.Conn]
 }
 
@@ -57,6 +58,7 @@ func (d *doorman) serve(conn net.Conn) {
 	}
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		switch parts := strings.Fields(lines.Text()); {
+		case d.silent.Load():
 		case len(parts) == 1 && parts[0] == "PING" && d.refuses.Load():
 			_, _ = fmt.Fprint(conn, "-ERR 'Authorization Violation'\r\n")
 			d.refused.Add(1)
@@ -78,7 +80,7 @@ func (d *doorman) serve(conn net.Conn) {
 	}
 }
 
-// store returns one that is connected to the server.
+// store returns a store that is connected to the server.
 func (d *doorman) store(t *testing.T, timeout time.Duration) *store {
 	at, err := parse(d.url)
 	if err != nil {
@@ -97,8 +99,8 @@ func (d *doorman) store(t *testing.T, timeout time.Duration) *store {
 	return s
 }
 
-// TestBackendOutlivesCredentialsThatAreRefusedForAWhile: the password is changed in two
-// steps, or what knows it is down.
+// TestBackendOutlivesCredentialsThatAreRefusedForAWhile: the password is changed in two steps,
+// or the server that checks it is down.
 func TestBackendOutlivesCredentialsThatAreRefusedForAWhile(t *testing.T) {
 	server := newDoorman(t)
 	s := server.store(t, 5*time.Second)
@@ -127,9 +129,10 @@ func TestBackendOutlivesCredentialsThatAreRefusedForAWhile(t *testing.T) {
 	}
 }
 
-// TestMessageThatMeetsAnotherInFlightIsNoConflict: three replicas answer so while they have not
-// stored the other one. Nothing of this one is stored, so it is still the one attempt; and the
-// revision may still be the last one, so that what took it unanswered is not over (record-R5).
+// TestMessageThatMeetsAnotherInFlightIsNoConflict: three replicas answer like this while they
+// have not stored the other message. Nothing of this message is stored, so it still counts as
+// the same attempt; and the revision may still be the last one, so the outcome of an unanswered
+// write is not final (record-R5).
 func TestMessageThatMeetsAnotherInFlightIsNoConflict(t *testing.T) {
 	server := newDoorman(t)
 	server.inFlight.Store(3)

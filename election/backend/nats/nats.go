@@ -26,6 +26,12 @@
 //	         lose everything when most of them restart. A bucket that is used for the first time
 //	         also makes its first candidate wait. A grant counts only if the incarnation was the
 //	         same before and after its message.
+//	nats-J5  A server that answers neither a request nor a ping is left for the next one of the
+//	         URL, within the time of that request: one that is frozen would be noticed after 10
+//	         to 15 s. Of a connection that New was given only the pings of its owner decide.
+//
+// A stream whose leading server has died or frozen takes no message until the others have elected
+// another one: 6 to 14 s, measured with NATS 2.15, in which a lease below 30 s may be lost.
 //
 // A server answers before a write is on disk (sync_interval, two minutes by default). A bucket of
 // three replicas loses acknowledged writes if most of them lose power at the same time, unless
@@ -80,16 +86,22 @@ type Options struct {
 // caller's: Close of the backend does not close it. Make the connection with
 // nats.ReconnectBufSize(-1), because what cannot be sent now is better not sent later, and with
 // nats.MaxReconnects(-1) and nats.IgnoreAuthErrorAbort(): otherwise an outage, or two refusals of
-// its credentials, close it and end every Run.
+// its credentials, close it and end every Run. nats.PingInterval and
+// nats.MaxPingsOutstanding decide how soon it leaves a server that is frozen: with their defaults
+// after up to six minutes, and no lease outlives that.
 func New(js jetstream.JetStream, options Options) (*record.Backend, error) {
 	s, err := newStore(js, options)
 	if err != nil {
 		return nil, err
 	}
+	return s.backend(), nil
+}
+
+func (s *store) backend() *record.Backend {
 	return record.New(s, record.Options{Close: func() error {
 		s.hub.Close()
 		return nil
-	}}), nil
+	}})
 }
 
 func newStore(js jetstream.JetStream, options Options) (*store, error) {
@@ -115,7 +127,7 @@ func newStore(js jetstream.JetStream, options Options) (*store, error) {
 
 const bucketAlphabet = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "nats", Schemes: []string{"nats", "tls", "ws", "wss"},
 	Example: "nats://user:password@host:4222,other:4222/?replicas=3 (tls:// and wss:// too)"}
 
@@ -136,7 +148,7 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 	return target.open()
 }
 
-// target is what a URL names.
+// target is the content of a URL.
 type target struct {
 	servers string
 	creds   string
@@ -144,7 +156,7 @@ type target struct {
 	options Options
 }
 
-// parse does by hand what net/url does not: several hosts with ports.
+// parse does what net/url cannot: it reads several hosts with ports.
 func parse(text string) (target, error) {
 	scheme, rest, found := strings.Cut(text, "://")
 	if !found || !slices.Contains(form.Schemes, scheme) {
@@ -180,33 +192,45 @@ func parse(text string) (target, error) {
 }
 
 func (t target) open() (election.Backend, func() error, error) {
-	connection, js, err := t.connect()
+	s, err := t.store()
 	if err != nil {
 		return nil, nil, election.Permanent(err)
 	}
-	backend, err := New(js, t.options)
-	if err != nil {
-		connection.Close()
-		return nil, nil, election.Permanent(err)
-	}
+	backend := s.backend()
 	return backend, func() error {
 		err := backend.Close()
-		connection.Close()
+		s.js.Conn().Close()
 		return err
 	}, nil
 }
 
-// connect returns a connection that is tried for as long as nobody closes it.
-func (t target) connect() (*nats.Conn, jetstream.JetStream, error) {
+// store returns one with a connection of its own.
+func (t target) store(more ...nats.Option) (*store, error) {
+	connection, js, err := t.connect(more...)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStore(js, t.options)
+	if err != nil {
+		connection.Close()
+		return nil, err
+	}
+	s.owned = true
+	return s, nil
+}
+
+// connect returns a connection that tries to connect until it is closed.
+func (t target) connect(more ...nats.Option) (*nats.Conn, jetstream.JetStream, error) {
 	settings := []nats.Option{nats.Name("conclave"), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
-		nats.ReconnectBufSize(-1), nats.ReconnectWait(100 * time.Millisecond), nats.Timeout(timeoutDefault),
+		nats.ReconnectBufSize(-1), nats.ReconnectWait(100 * time.Millisecond), nats.Timeout(nats.DefaultTimeout),
 		nats.PingInterval(5 * time.Second), nats.IgnoreDiscoveredServers(), nats.IgnoreAuthErrorAbort(),
-		// The library's own handler writes into the program's standard error what requests return.
+		// The library's own handler writes errors, which requests return anyway, to the
+		// program's standard error.
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})}
 	if t.creds != "" {
 		settings = append(settings, nats.UserCredentials(t.creds))
 	}
-	connection, err := nats.Connect(t.servers, settings...)
+	connection, err := nats.Connect(t.servers, append(settings, more...)...)
 	if err != nil {
 		return nil, nil, fmt.Errorf("nats: connect: %w; write for example %s", err, form.Example)
 	}

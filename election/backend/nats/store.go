@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/election"
@@ -20,19 +21,21 @@ import (
 // store is a record.Store on one bucket.
 type store struct {
 	js      jetstream.JetStream
+	owned   bool // the connection serves nothing else
+	probing atomic.Bool
 	options Options
 	watch   *incarnation.Watch
 	hub     *watchhub.Hub[record.News]
 
 	mu      sync.Mutex
-	holders map[string]holder // by election, as read or written last
-	adopted string            // the incarnation that was seen to be adopted
+	holders map[string]holder // by election, as last read or written
+	adopted string            // the last incarnation that was seen to be adopted
 }
 
-// holder is the candidate that led in a version of a record.
+// holder is the candidate that led according to a version of a record.
 type holder struct{ version, nonce string }
 
-// holdersMax is of how many elections the last holder is remembered.
+// holdersMax is for how many elections the last holder is remembered.
 const holdersMax = 10_000
 
 var (
@@ -41,11 +44,12 @@ var (
 	_ record.Incarnated = (*store)(nil)
 )
 
-// Traits names the store.
+// Traits returns what the store promises and what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "nats", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
-		Failover: "3 replicas: goes on with the majority; loses grants if most lose power at once and " +
-			"sync_interval is not always. 1 replica: nobody is elected for LeaseMax (15 s) after its server has " +
+		Failover: "3 replicas: goes on with the majority, but after 6 to 14 s if the server that leads the bucket's " +
+			"stream has died or frozen: a lease below 30 s may be lost then; loses grants if most lose power at " +
+			"once and sync_interval is not always. 1 replica: nobody is elected for LeaseMax (15 s) after its server has " +
 			"restarted; leaders go on if their record is there. All candidates that share the bucket, in any " +
 			"election, need the same LeaseMax",
 		Renewal: "1 message, stored by a majority of the replicas",
@@ -55,12 +59,8 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// Watches says that changes are told.
+// Watches says that Wait learns of changes.
 func (s *store) Watches() bool { return true }
-
-func (s *store) within(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, s.options.Timeout)
-}
 
 // Read returns the last message of the election's key.
 func (s *store) Read(ctx context.Context, name string) (record.Record, string, error) {
@@ -83,7 +83,7 @@ func (s *store) Read(ctx context.Context, name string) (record.Record, string, e
 	return r, version, nil
 }
 
-// note remembers who leads in a version.
+// note remembers the leader according to a version.
 func (s *store) note(name, version, nonce string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,23 +93,24 @@ func (s *store) note(name, version, nonce string) {
 	s.holders[name] = holder{version, nonce}
 }
 
-// takes reports whether the write makes another candidate the holder, as far as
-// is known: if not, it counts as one that does.
+// takes reports whether the write makes another candidate the holder. If the holder of that
+// version is not known, it returns true.
 func (s *store) takes(name string, r record.Record, version string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r.Nonce != "" && s.holders[name] != holder{version, r.Nonce}
 }
 
-// Write puts the record by one message.
+// Write writes the record with one message.
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	return s.watch.Write(ctx, s, name, r, version)
 }
 
-// Put is one compare and set. It looks at the incarnation before and after it, and not in
-// the same step, which JetStream cannot: a candidate may be held up in between for as long
-// as a server takes to start again, or to lose the bucket. What has taken an election then
-// is an error, as if the answer were lost, and the candidate undoes it (record-R7).
+// Put is one compare and set. It checks the incarnation before and after it, because
+// JetStream cannot do that in the same step: in between, a candidate may be delayed for as
+// long as a server needs to restart, or to lose the bucket. If the incarnation has changed
+// after a write that takes an election, Put returns an error, as if the answer were lost,
+// and the candidate undoes the write (record-R7).
 func (s *store) Put(ctx context.Context, name string, r record.Record, version string) (incarnation.Outcome, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -158,8 +159,8 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 
 var errBegunAgain = errors.New("the bucket has begun again meanwhile, and may have forgotten grants")
 
-// publishOverDeleted writes where the last message of the key says that it was
-// deleted, and otherwise returns the conflict.
+// publishOverDeleted writes if the last message of the key says that it was deleted;
+// otherwise it returns the conflict.
 func (s *store) publishOverDeleted(ctx context.Context, name string, text []byte, conflict error) (uint64, error) {
 	m, err := s.last(ctx, keyOf(name))
 	if err != nil {
@@ -197,7 +198,7 @@ func (s *store) mayTake(ctx context.Context) (incarnation.Outcome, error) {
 	return outcome, nil
 }
 
-// Incarnation is that of the bucket as it was seen last.
+// Incarnation returns that of the bucket as it was seen last.
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt writes the incarnation to its key.
@@ -213,7 +214,7 @@ func (s *store) Adopt(ctx context.Context, refusal incarnation.Outcome) error {
 		_, err = s.publish(ctx, adoptedKey, []byte(now), m.revision)
 	}
 	if isConflict(err) {
-		return nil // somebody else was quicker, or the next attempt will tell
+		return nil // another candidate was faster, or the next attempt finds out
 	}
 	return s.explain("write", err)
 }
@@ -224,7 +225,7 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 	return err
 }
 
-// WaitTold waits for news, and brings them.
+// WaitTold waits for news and returns them.
 func (s *store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (record.News, error) {
 	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
 		_, now, err := s.Read(ctx, name)
@@ -232,9 +233,9 @@ func (s *store) WaitTold(ctx context.Context, name, version string, limit time.D
 	})
 }
 
-// Names returns the names of all keys: those of which the leader of the stream has a message
-// (nats-J3) that is no deletion. The client library reads the keys from a replica, which may
-// lack the latest, and knows of no others.
+// Names returns the names of all keys for which the leader of the stream has a message
+// (nats-J3) other than a deletion. The client library reads the keys from a replica, which
+// may lack the latest ones.
 func (s *store) Names(ctx context.Context) ([]string, error) {
 	ctx, cancel := s.within(ctx)
 	defer cancel()
@@ -274,14 +275,14 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// isRefusal reports whether a server does not know the credentials, or not any more.
+// isRefusal reports whether a server does not know the credentials, or no longer does.
 func isRefusal(err error) bool {
 	return errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
 		errors.Is(err, nats.ErrAuthRevoked) || errors.Is(err, nats.ErrAccountAuthExpired)
 }
 
-// explain says what was being done and what to do about it, and marks what no
-// retry can overcome.
+// explain says what was being done and what to do about it, and marks errors that no retry
+// can overcome.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil
@@ -294,7 +295,7 @@ func (s *store) explain(what string, err error) error {
 		}
 		return election.Permanent(fmt.Errorf("%w; a connection that is closed stays so: repair its credentials (%w)", err, election.ErrClosed))
 	case errors.Is(err, nats.ErrReconnectBufExceeded) || errors.Is(err, context.DeadlineExceeded) && !s.js.Conn().IsConnected():
-		// It is tried for ever, and its last error is that of the last try.
+		// The connection is tried for ever; its last error is that of the last attempt.
 		last := s.js.Conn().LastError()
 		if last == nil {
 			return err
@@ -306,7 +307,7 @@ func (s *store) explain(what string, err error) error {
 	case errors.Is(err, nats.ErrNoResponders):
 		return fmt.Errorf("%w: %w", errNoJetStream, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		// The last error may be an old one, and that of another user of the connection.
+		// The last error may be an old one, or that of another user of the connection.
 		if last := s.js.Conn().LastError(); errors.Is(last, nats.ErrPermissionViolation) {
 			return fmt.Errorf("%w; this connection was once told %w: candidates must be allowed to publish to $JS.API.> and %s, "+
 				"and to subscribe to _INBOX.>", err, last, s.subject(">"))

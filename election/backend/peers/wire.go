@@ -11,33 +11,35 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// Bytes between members: frames of a length (4 bytes, big endian) and a body.
-// The first two frames in each direction are a hello and a verdict, in JSON.
-// From then on a body is a row of items; an empty one is a heartbeat.
+// The protocol between members consists of frames, each with a length (4 bytes, big endian)
+// and a body. The first two frames in each direction are a hello and a verdict, in JSON.
+// After them a body is a sequence of items; an empty one is a heartbeat.
 //
-//	kind (1 byte) | election (uvarint) | name, where the number is new | payload
+//	kind (1 byte) | election (uvarint) | name, if the number is new | payload
 //
-// Elections are numbered by the sender as they come up, from 0; a number that is
-// new is followed by the name (a length byte, and bytes). An itemRenumber is its kind
-// alone, and lets the numbers begin again: names are not kept for ever. An itemAsk has
-// neither number nor name: it is about the member, not an election. The payload of
-// itemMessage is an algo.Message; of the others it is JSON with its length as
-// uvarint in front.
+// The sender numbers elections from 0, in the order of their first use. A new number is
+// followed by the name (a length byte, then the bytes). An itemRenumber consists of its
+// kind only, and lets the numbers start again, because names are not kept for ever. An
+// itemAsk has neither number nor name, because it is about the member and not an election.
+// The payload of an itemMessage is an algo.Message; that of the others is JSON, preceded by
+// its length as a uvarint. A kind of a later version, which has number, name and such a
+// payload too, is ignored: a link that ended with it would end again and again.
 const (
 	frameBytesMax = 4 << 20
-	frameBytesAim = 256 << 10 // after which the next frame is begun
-	// waitingBytesMax is what the candidates of a member that wait in one election may have
-	// as JSON. All of that is made, sent and read again with each change, which must
-	// hold up no heartbeat; and no member writes a frame that another one refuses. For
-	// the last item of a frame begins before frameBytesAim, and has beside the queue, at
+	frameBytesAim = 256 << 10 // a longer frame is ended and the next one begun
+	// waitingBytesMax bounds the JSON of the waiting candidates of one member in one
+	// election. All of it is encoded, sent and decoded again with each change, which must
+	// not delay heartbeats. Also, no member may write a frame that another one refuses. The
+	// last item of a frame begins before frameBytesAim. Besides the queue it contains at
 	// most: its head (under 1 KiB), a leader and one that has ended, each with an id
-	// (textBytesMax, six times as long where JSON escapes each byte), and the versions
-	// of all members (algo.MembersMax ids of 255 bytes, six times as long): half a MiB
-	// in all. Each member says only its own line: those of several never come together.
+	// (textBytesMax, six times as long if JSON escapes each byte), and the versions of all
+	// members (algo.MembersMax ids of 255 bytes, six times as long). Together that is half
+	// a MiB. A member sends only its own queue, so the queues of several members are never
+	// in one item.
 	waitingBytesMax = 1 << 20
-	textBytesMax    = 200     // of an id or a nonce of a claim, and of each text of a request
-	errorBytesMax   = 4 << 10 // of an error that another member is told
-	electionsMax    = 100_000 // numbers of elections on a connection, and elections of a member at a time
+	textBytesMax    = 200     // of a claim's id or nonce, and of each text of a request
+	errorBytesMax   = 4 << 10 // of an error that is sent to another member
+	electionsMax    = 100_000 // numbers on a connection, and elections of a member at the same time
 
 	itemMessage  = 1
 	itemSaid     = 2
@@ -46,7 +48,7 @@ const (
 	itemAsk      = 5
 )
 
-// hello is how members introduce themselves.
+// hello is how members introduce themselves to each other.
 type hello struct {
 	Protocol  string    `json:"protocol"`
 	From      algo.ID   `json:"from"`
@@ -56,23 +58,24 @@ type hello struct {
 	LeaseMs   int64     `json:"leaseMs"`
 	After     uint64    `json:"after,omitempty"`
 	Birth     string    `json:"birth"`
-	// Fresh says that the directory has no memory: the member takes no part yet.
+	// Fresh means that the member has no memory in its directory, and takes no part yet.
 	Fresh bool `json:"fresh,omitempty"`
-	// Knock asks the other one to connect, and nothing more.
+	// Knock only asks the other member to connect.
 	Knock bool `json:"knock,omitempty"`
 }
 
 const protocol = "conclave-peers/2"
 
-// verdict reports whether a hello is accepted; empty is yes.
+// verdict says why a hello is refused; empty if it is accepted.
 type verdict struct {
 	Refused string `json:"refused,omitempty"`
-	// Lost says that a newer directory of the same id was met (peers-P3).
+	// Lost means that a newer directory of the same id is known (peers-P3).
 	Lost bool `json:"lost,omitempty"`
 }
 
-// question is what a newcomer asks all others, or the answer (raft.Newcomer). A member
-// that knows how the group was founded names the founders, unasked.
+// question is a newcomer's question to all others, or the answer (raft.Newcomer). A member
+// that knows with which directories the group was founded also sends an answer without a
+// question, to each of these founders.
 type question struct {
 	Round     uint64 `json:"round"`
 	Answer    bool   `json:"answer,omitempty"`
@@ -83,23 +86,24 @@ type question struct {
 	Founders map[algo.ID]string `json:"founders,omitempty"`
 }
 
-// said is what a member says about an election: the whole of it, again with
-// every change.
+// said is everything that a member says about an election. It is sent in full with every
+// change.
 type said struct {
-	// Leader is the id of its candidate that leads, empty for none; Nonce,
-	// Token and SinceMs, in Unix milliseconds, are those of this leadership.
+	// Leader is the id of the member's candidate that leads, empty for none. Nonce, Token
+	// and SinceMs (Unix milliseconds) belong to its leadership.
 	Leader   string         `json:"leader,omitempty"`
 	Nonce    string         `json:"nonce,omitempty"`
 	Token    election.Token `json:"token,omitempty"`
 	SinceMs  int64          `json:"sinceMs,omitempty"`
-	metadata string         // of Leader; it comes in a note, before this
-	// Ended is its last leadership that has ended.
+	metadata string         // of Leader; a note brings it before this
+	// Ended is the last leadership of this member that has ended.
 	Ended *election.Tenure `json:"ended,omitempty"`
-	// Waiting holds its candidates that wait, and Version counts its changes.
+	// Waiting lists the member's waiting candidates; Version counts the changes of this
+	// list.
 	Waiting []waiting `json:"line,omitempty"`
 	Version uint64    `json:"version,omitempty"`
-	// Known, of the member that leads, is which versions of the others' lines
-	// it knows: observers show no candidate that the leader would ignore.
+	// Known is set by the member that leads: the version of each other member's queue that
+	// it knows. Observers do not show a candidate that the leader does not know.
 	Known map[algo.ID]uint64 `json:"heard,omitempty"`
 }
 
@@ -108,33 +112,33 @@ type waiting struct {
 	ID       string `json:"id"`
 	Nonce    string `json:"nonce"`
 	Priority int    `json:"priority,omitempty"`
-	metadata string // it comes in a note, before this
+	metadata string // a note brings it before this
 }
 
-// note is what one member has to tell another.
+// note is a message from one member to one other member.
 type note struct {
 	// Kind is one of the notes below.
 	Kind  string `json:"kind"`
 	Nonce string `json:"nonce,omitempty"`
-	// Serial matches an answer with its question.
+	// Serial connects an answer with its question.
 	Serial  string            `json:"serial,omitempty"`
 	Request *election.Request `json:"request,omitempty"`
 	Error   string            `json:"error,omitempty"`
 	History []election.Tenure `json:"history,omitempty"`
-	// Metadata is what the candidate with the nonce says of itself.
+	// Metadata is that of the candidate with the nonce.
 	Metadata []byte `json:"metadata,omitempty"`
 }
 
-// The notes. A member ignores those that it does not know.
+// The kinds of notes. A member ignores kinds that it does not know.
 const (
-	noteFirst  = "first"  // the claim is to lead next: comes before a Now of raft
-	noteWarm   = "warm"   // the claim is nominated: let it warm up
-	noteReady  = "ready"  // it has, or Error says why not
-	noteAsk    = "ask"    // an operator's request for the leader
-	noteAnswer = "answer" // Error is why it was refused
-	noteRecall = "recall" // asks for the history, to be sent with the answer
+	noteFirst  = "first"  // the claim is to lead next; comes before a TimeoutNow of raft
+	noteWarm   = "warm"   // the claim is nominated and must warm up
+	noteReady  = "ready"  // it is ready, or Error says why not
+	noteAsk    = "ask"    // an operator's request to the leader
+	noteAnswer = "answer" // Error says why the request was refused
+	noteRecall = "recall" // asks for the history, which the answer brings
 
-	noteDescribed = "metadata" // what a candidate says of itself, before it is said to wait or lead
+	noteDescribed = "metadata" // a candidate's metadata, sent before the candidate waits or leads
 )
 
 // item is one decoded item.
@@ -147,11 +151,11 @@ type item struct {
 	question *question
 }
 
-// writer gathers items for one connection.
+// writer collects items for one connection.
 type writer struct {
 	numbers map[string]uint64
-	full    [][]byte // frames that are long enough
-	frame   []byte   // the one that is being gathered
+	full    [][]byte // frames that are complete
+	frame   []byte   // the frame that is being filled
 }
 
 // head begins an item.
@@ -171,14 +175,14 @@ func (w *writer) head(kind byte, name string) {
 	}
 }
 
-// divide begins the next frame where this one is long enough.
+// divide begins the next frame if the current one is long enough.
 func (w *writer) divide() {
 	if len(w.frame) > frameBytesAim {
 		w.full = append(w.full, w.take())
 	}
 }
 
-// renumber lets the numbers of elections begin again, when there are so many.
+// renumber lets the numbers of elections start again if more than limit are in use.
 func (w *writer) renumber(limit int) {
 	if len(w.numbers) >= limit {
 		w.numbers = make(map[string]uint64)
@@ -197,7 +201,7 @@ func (w *writer) json(kind byte, name string, text []byte) {
 	w.frame = append(w.frame, text...)
 }
 
-// ask gathers a question of a newcomer, or an answer.
+// ask collects a newcomer's question, or an answer.
 func (w *writer) ask(q question) {
 	if text, err := json.Marshal(q); err == nil {
 		w.divide()
@@ -207,7 +211,7 @@ func (w *writer) ask(q question) {
 	}
 }
 
-// frames returns what was gathered, in frames.
+// frames returns the collected items in frames.
 func (w *writer) frames() [][]byte {
 	frames := w.full
 	w.full = nil
@@ -217,7 +221,7 @@ func (w *writer) frames() [][]byte {
 	return frames
 }
 
-// take returns the frame gathered so far, with its length in front.
+// take returns the current frame, with its length in front.
 func (w *writer) take() []byte {
 	frame := binary.BigEndian.AppendUint32(make([]byte, 0, 4+len(w.frame)), uint32(len(w.frame)))
 	frame = append(frame, w.frame...)
@@ -225,10 +229,10 @@ func (w *writer) take() []byte {
 	return frame
 }
 
-// errFrame is for bytes that no member sends.
+// errFrame is returned for bytes that no member sends.
 var errFrame = errors.New("these bytes are not of a member")
 
-// readFrame reads one frame; the length is checked before memory is taken.
+// readFrame reads one frame; it checks the length before it allocates memory.
 func readFrame(r io.Reader, limit uint32) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -252,10 +256,10 @@ func writeJSON(w io.Writer, value any) error {
 	return err
 }
 
-// decoder holds the names of the sender's numbers.
+// decoder maps the sender's numbers to names.
 type decoder struct{ names []string }
 
-// decode takes a body apart.
+// decode decodes the items of a body.
 func (d *decoder) decode(body []byte) ([]item, error) {
 	var items []item
 	for len(body) > 0 {
@@ -278,7 +282,7 @@ func (d *decoder) decode(body []byte) ([]item, error) {
 	return items, nil
 }
 
-// name reads the number of an election, and its name where the number is new.
+// name reads the number of an election, and its name if the number is new.
 func (d *decoder) name(body []byte) (string, []byte, error) {
 	number, size := binary.Uvarint(body)
 	if size <= 0 || number > uint64(len(d.names)) || number >= electionsMax {
@@ -323,5 +327,5 @@ func (i *item) payload(body []byte) ([]byte, error) {
 		i.question = new(question)
 		return rest, json.Unmarshal(text, i.question)
 	}
-	return nil, fmt.Errorf("%w: an item of kind %d", errFrame, i.kind)
+	return rest, nil
 }

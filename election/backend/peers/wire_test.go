@@ -54,7 +54,7 @@ func TestLengthsAreCheckedBeforeMemoryIsTaken(t *testing.T) {
 	}
 }
 
-// What has been said in a moment may be more than a frame.
+// What is to be said at one moment may be more than a frame holds.
 func TestMuchIsSaidInManyFrames(t *testing.T) {
 	w := writer{numbers: make(map[string]uint64)}
 	const messages = 50_000
@@ -101,8 +101,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// Names come and go without end; numbers begin again before there are too many, and
-// when elections were forgotten.
+// Names come and go without end; numbers start again before there are too many, and when
+// elections were forgotten.
 func TestNumbersOfElectionsBeginAgain(t *testing.T) {
 	w := writer{numbers: make(map[string]uint64)}
 	var d decoder
@@ -122,6 +122,21 @@ func TestNumbersOfElectionsBeginAgain(t *testing.T) {
 	}
 }
 
+// TestItemOfALaterVersionIsIgnored: what comes after it is read, and its election keeps its number.
+func TestItemOfALaterVersionIsIgnored(t *testing.T) {
+	w := writer{numbers: make(map[string]uint64)}
+	w.json(itemAsk+1, "jobs", []byte("whatever"))
+	w.message("jobs", algo.Message{Type: algo.Heartbeat, Term: 7})
+	var d decoder
+	items, err := d.decode(w.take()[4:])
+	if err != nil || len(items) != 2 {
+		t.Fatalf("%d items, %v", len(items), err)
+	}
+	if got := items[1]; got.kind != itemMessage || got.election != "jobs" || got.message.Term != 7 {
+		t.Errorf("after it, %+v", got)
+	}
+}
+
 func TestNumbersAreNeverTooMany(t *testing.T) {
 	w := writer{numbers: make(map[string]uint64)}
 	var d decoder
@@ -135,8 +150,8 @@ func TestNumbersAreNeverTooMany(t *testing.T) {
 	}
 }
 
-// The most that a member may have to say of an election, at the end of a frame that is
-// almost long enough, is read by the others.
+// The longest text that a member may have to send about an election, at the end of a
+// frame that is almost full, is read by the others.
 func TestLongestFrameIsRead(t *testing.T) {
 	long := strings.Repeat("<", textBytesMax) // JSON makes six bytes of each
 	nonce := strings.Repeat("f", textBytesMax)
@@ -180,7 +195,7 @@ func TestQuestionsAreAskedInManyFrames(t *testing.T) {
 	}
 }
 
-// A hello with the longest ids of members that may be is read.
+// A hello with the longest permitted ids of members is read.
 func TestLongestHelloIsRead(t *testing.T) {
 	long := func(last int) algo.ID { return algo.ID(strings.Repeat("<", 252) + fmt.Sprintf("%03d", last)) }
 	var ids []algo.ID
@@ -200,7 +215,7 @@ func TestLongestHelloIsRead(t *testing.T) {
 	}
 }
 
-// newLink returns a link that nobody writes yet.
+// newLink returns a link to which nobody writes yet.
 func newLink(t *testing.T) (*link, net.Conn) {
 	here, there := net.Pipe()
 	t.Cleanup(func() { here.Close(); there.Close() })
@@ -217,8 +232,8 @@ func (l *link) isClosed() bool {
 	}
 }
 
-// What a member is told when it connects may be more than what waits for one that does
-// not read: candidates with much metadata, or many elections.
+// What a member is sent when it connects may be more than the queue for a member that
+// does not read: candidates with much metadata, or many elections.
 func TestMemberThatConnectsIsToldAllAtOnce(t *testing.T) {
 	l, there := newLink(t)
 	text := []byte(`"` + strings.Repeat("x", frameBytesAim) + `"`)
@@ -242,7 +257,8 @@ func TestMemberThatConnectsIsToldAllAtOnce(t *testing.T) {
 	}
 }
 
-// A member that does not read is disconnected (peers-P6): by moments, and by their bytes.
+// A member that does not read is disconnected (peers-P6): by the number of waiting
+// moments, and by their bytes.
 func TestMemberThatDoesNotReadIsDisconnected(t *testing.T) {
 	for size, most := range map[int]int{1: queueMax, frameBytesMax / 2: queueBytesMax / (frameBytesMax / 2)} {
 		l, _ := newLink(t)

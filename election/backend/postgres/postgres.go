@@ -91,7 +91,9 @@ type Options struct {
 }
 
 // New returns a backend on a database. It connects on first use. The database stays the caller's:
-// Close of the backend does not close it.
+// Close of the backend does not close it. If its connection string names several servers, give it a
+// ConnectTimeout that lets all be tried within a quarter of the lease: while the first is silent, no
+// request comes to the next otherwise.
 func New(db *sql.DB, options Options) (*record.Backend, error) {
 	s, err := newStore(db, options)
 	if err != nil {
@@ -119,7 +121,7 @@ func NewPool(pool *pgxpool.Pool, options Options) (*record.Backend, error) {
 	return s.backend(db.Close), nil
 }
 
-// backend returns the backend on the store, and end is called when it has been closed.
+// backend returns the backend on the store; end is called when the backend was closed.
 func (s *store) backend(end func() error) *record.Backend {
 	return record.New(s, record.Options{Close: func() error {
 		s.hub.Close()
@@ -127,7 +129,7 @@ func (s *store) backend(end func() error) *record.Backend {
 	}})
 }
 
-// form is what the URLs look like.
+// form describes the URLs.
 var form = storeurl.Form{Backend: "postgres", Schemes: []string{"postgres", "postgresql"},
 	Example: "postgres://user@host:5432/database?sslmode=verify-full"}
 
@@ -143,13 +145,14 @@ const connectionsMax = 4
 //	listen=URL        see Options.Listen
 //	poll=true         see Options.Poll
 //
+// Several servers may be named: the next is tried while one is silent, within the time of a request.
 // Open does not connect. Statements are sent unnamed, which suits poolers.
 func Open(_ context.Context, text string) (election.Backend, func() error, error) {
 	config, options, err := parse(text)
 	if err != nil {
 		return nil, nil, form.Refuse(text, err)
 	}
-	db := stdlib.OpenDB(*config)
+	db := stdlib.OpenDB(*config, stdlib.OptionBeforeConnect(shareTime))
 	db.SetMaxOpenConns(connectionsMax)
 	db.SetMaxIdleConns(1)
 	db.SetConnMaxIdleTime(time.Minute)
@@ -160,7 +163,24 @@ func Open(_ context.Context, text string) (election.Backend, func() error, error
 	return backend, func() error { return errors.Join(backend.Close(), db.Close()) }, nil
 }
 
-// parse takes our own parameters out of the URL and the rest as libpq would.
+// shareTime leaves each server of several a share of the time of the request that needs a connection,
+// and one to the request: the first may be silent while the next one is the primary.
+func shareTime(ctx context.Context, config *pgx.ConnConfig) error {
+	type server struct {
+		host string
+		port uint16
+	}
+	servers := map[server]bool{{config.Host, config.Port}: true}
+	for _, next := range config.Fallbacks { // also the same one without TLS
+		servers[server{next.Host, next.Port}] = true
+	}
+	if end, limited := ctx.Deadline(); limited && len(servers) > 1 {
+		config.ConnectTimeout = min(config.ConnectTimeout, time.Until(end)/time.Duration(len(servers)+1))
+	}
+	return nil
+}
+
+// parse reads our own parameters from the URL, and the rest as libpq does.
 func parse(text string) (*pgx.ConnConfig, Options, error) {
 	var options Options
 	var listen string
@@ -196,7 +216,7 @@ func parse(text string) (*pgx.ConnConfig, Options, error) {
 
 func parseConfig(text string) (*pgx.ConnConfig, error) {
 	config, err := pgx.ParseConfig(text)
-	if err != nil { // pgx hides the password
+	if err != nil { // pgx's error hides the password
 		return nil, err
 	}
 	if config.ConnectTimeout == 0 {

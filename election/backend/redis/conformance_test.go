@@ -41,7 +41,7 @@ func openStore(t testing.TB, url string) *store {
 	return s
 }
 
-// operator runs a command beside all candidates.
+// operator runs a command that comes from none of the candidates.
 func operator(t testing.TB, url string, args ...any) *redis.Cmd {
 	t.Helper()
 	url, _, _ = strings.Cut(url, "?")
@@ -60,8 +60,8 @@ func operator(t testing.TB, url string, args ...any) *redis.Cmd {
 
 var hashes atomic.Int64
 
-// newHash returns the URL of an empty hash on the server, which is adopted if
-// nobody is to wait for that.
+// newHash returns the URL of an empty hash on the server. Unless a test is about the adoption, the
+// hash is already adopted.
 func newHash(t testing.TB, server string, leaseMax time.Duration, adopted bool) string {
 	t.Helper()
 	url := fmt.Sprintf("%s?key=test%d&lease-max=%v", server, hashes.Add(1), leaseMax)
@@ -79,7 +79,7 @@ func adopt(t testing.TB, url string) {
 	}
 }
 
-// refused returns why the store lets nobody be elected.
+// refused returns the reason for which the store elects nobody.
 func refused(t testing.TB, s *store) incarnation.Outcome {
 	t.Helper()
 	outcome, err := s.Put(awaittest.Within(t), "adopted", record.Record{Nonce: "aa"}, "")
@@ -138,8 +138,8 @@ func TestRedisStore(t *testing.T) {
 	}
 }
 
-// TestNobodyIsElectedByAServerThatHasForgotten: whatever the server loses, the
-// next leader comes after the lease that nobody remembers.
+// TestNobodyIsElectedByAServerThatHasForgotten: whatever the server loses, the next leader is
+// elected only after the forgotten lease.
 func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
 	const leaseMax = 3 * time.Second
 	cases := []struct {
@@ -177,9 +177,8 @@ func TestNobodyIsElectedByAServerThatHasForgotten(t *testing.T) {
 	}
 }
 
-// TestCandidateThatKnowsTheServerForLongWaitsToo: one that has looked at another
-// election there, and never at this one, is not elected either before the lease that nobody
-// remembers has ended.
+// TestCandidateThatKnowsTheServerForLongWaitsToo: a candidate that has watched another election on
+// this server, but never this one, is not elected before the forgotten lease has ended, either.
 func TestCandidateThatKnowsTheServerForLongWaitsToo(t *testing.T) {
 	const leaseMax = 2 * time.Second
 	server := stores.Start(t, "redis")
@@ -194,13 +193,13 @@ func TestCandidateThatKnowsTheServerForLongWaitsToo(t *testing.T) {
 	storetest.NextAfter(t, held, b, leaseMax)
 }
 
-// TestWhatWasLostIsNotAdoptedLater: the hash is lost while the request is on its way.
+// TestWhatWasLostIsNotAdoptedLater: the hash is lost while the request is in flight.
 func TestWhatWasLostIsNotAdoptedLater(t *testing.T) {
 	url := newHash(t, stores.Start(t, "redis").URL, time.Second, false)
 	s := openStore(t, url)
 	late := refused(t, s)
 	operator(t, url, "flushall")
-	for range 2 { // without a mark, and with another one
+	for range 2 { // without a mark, and with a different one
 		if err := s.Adopt(awaittest.Within(t), late); err != nil {
 			t.Fatal(err)
 		}
@@ -210,8 +209,8 @@ func TestWhatWasLostIsNotAdoptedLater(t *testing.T) {
 	}
 }
 
-// TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly: a renewal and a
-// grant that were answered never reached the replica.
+// TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly: a renewal and a grant were answered,
+// but never reached the replica.
 func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
 	const leaseMax = 3 * time.Second
 	server := stores.Start(t, "redis")
@@ -232,15 +231,15 @@ func TestPromotedReplicaThatLaggedBehindElectsNobodyTooEarly(t *testing.T) {
 	if _, err := openStore(t, replicaURL).Write(awaittest.Within(t), "e", record.Record{}, ""); !errors.Is(err, errReplica) {
 		t.Errorf("a write to a replica: %v", err)
 	}
-	operator(t, replicaURL, "replicaof", "127.0.0.1", "1") // partitioned: it knows nothing of what follows
+	operator(t, replicaURL, "replicaof", "127.0.0.1", "1") // partitioned: it misses what follows
 	held := storetest.Acquire(t, a, "a", leaseMax)
 	operator(t, replicaURL, "replicaof", "no", "one")
 	storetest.NextAfter(t, held, open(t, replicaURL), leaseMax)
 }
 
-// TestCandidateFollowsTheAddressOfThePrimary: one that has reached a replica, as where the address
-// of a primary is changed a moment later than its role, would keep the connection, and be told for
-// ever that it is one.
+// TestCandidateFollowsTheAddressOfThePrimary: where the address of a primary changes a moment
+// later than its role, a candidate that has reached a replica would keep that connection, and
+// would be told forever that it is a replica.
 func TestCandidateFollowsTheAddressOfThePrimary(t *testing.T) {
 	server := stores.Start(t, "redis")
 	replica := strings.TrimPrefix(server.Note["replica"], "redis://")
@@ -273,8 +272,8 @@ func TestCandidateFollowsTheAddressOfThePrimary(t *testing.T) {
 	}
 }
 
-// TestWriteThatNoReplicaConfirmsDoesNotCount: so a primary that is partitioned
-// from its replicas renews nobody.
+// TestWriteThatNoReplicaConfirmsDoesNotCount: so a primary that is partitioned from its replicas
+// renews no grant.
 func TestWriteThatNoReplicaConfirmsDoesNotCount(t *testing.T) {
 	server := stores.Start(t, "redis")
 	client, options, err := parse(newHash(t, server.URL, time.Minute, true))
@@ -304,8 +303,8 @@ func TestWriteThatNoReplicaConfirmsDoesNotCount(t *testing.T) {
 	}
 }
 
-// TestPrimaryWithoutItsReplicaElectsNobody: the write took effect there and a
-// read shows it, but it was never acknowledged.
+// TestPrimaryWithoutItsReplicaElectsNobody: the write took effect there, and a read shows it, but
+// it was never acknowledged.
 func TestPrimaryWithoutItsReplicaElectsNobody(t *testing.T) {
 	const lease = 2 * time.Second
 	server := stores.Start(t, "redis")
@@ -330,20 +329,20 @@ func TestPrimaryWithoutItsReplicaElectsNobody(t *testing.T) {
 	storetest.Acquire(t, backend, "b", lease)
 }
 
-// TestTokensGrowOverAFailoverThoughClocksDiffer: a host whose clock was an hour
-// fast has led, and the grant after it is forgotten.
+// TestTokensGrowOverAFailoverThoughClocksDiffer: a host whose clock was an hour fast led first,
+// and the grant after it is forgotten.
 func TestTokensGrowOverAFailoverThoughClocksDiffer(t *testing.T) {
 	const lease = 2 * time.Second
 	server := stores.Start(t, "redis")
 	url := newHash(t, server.URL, lease, true)
 	a := open(t, url)
-	first := storetest.Acquire(t, a, "a", lease)
+	first := storetest.Acquire(t, a, "a", 2*time.Second)
 	if err := a.Release(awaittest.Within(t), first); err != nil {
 		t.Fatal(err)
 	}
 	fast := strings.Replace(operator(t, url, "hget", keyOf(url), "e").Val().(string),
 		fmt.Sprintf(`"token":%d`, first.Token), fmt.Sprintf(`"token":%d`, first.Token+3_600_000), 1)
-	operator(t, url, "hset", keyOf(url), "e", "00"+fast[2:]) // in another version
+	operator(t, url, "hset", keyOf(url), "e", "00"+fast[2:]) // in a different version
 	held := storetest.Acquire(t, open(t, url), "a", lease)
 	if held.Token != first.Token+3_600_001 {
 		t.Fatalf("token %d after %d and an hour", held.Token, first.Token)
@@ -357,12 +356,45 @@ func TestTokensGrowOverAFailoverThoughClocksDiffer(t *testing.T) {
 	}
 }
 
-// TestRestartInTheMiddleOfALeadership: the leader goes on, and nobody is
-// elected beside it.
+// TestRestartInTheMiddleOfALeadership: the leader goes on, and no other candidate is elected
+// meanwhile.
 func TestRestartInTheMiddleOfALeadership(t *testing.T) {
 	server := stores.Start(t, "redis")
 	url := newHash(t, server.URL, 5*time.Second, true)
 	storetest.RestartWhileLeading(t, open(t, url), open(t, url), 4*time.Second, server.Restart)
+}
+
+// TestRightsInTheErrorAreEnough to write, also with a replica and on another database, and to be
+// notified of changes.
+func TestRightsInTheErrorAreEnough(t *testing.T) {
+	server := stores.Start(t, "redis")
+	url := strings.Replace(newHash(t, server.URL+"/1", time.Minute, true), "redis://", "redis://app:pw@", 1) + "&replicas=1"
+	operator(t, server.URL, "acl", "setuser", "app", "on", ">pw")
+	_, _, err := openStore(t, url).Read(awaittest.Within(t), "e")
+	_, rules, told := strings.Cut(fmt.Sprint(err), "ACL rules like ")
+	if !told {
+		t.Fatalf("without any right: %v", err)
+	}
+	args := []any{"acl", "setuser", "app"}
+	for _, rule := range strings.Fields(rules) {
+		args = append(args, rule)
+	}
+	operator(t, server.URL, args...)
+	operator(t, server.URL, "acl", "log", "reset")
+	a, b := open(t, url), open(t, url)
+	held := storetest.Acquire(t, a, "a", 2*time.Second)
+	for view, err := range b.Observe(awaittest.Within(t), "e") {
+		if view.Leader != "a" || err != nil {
+			t.Errorf("an observer sees %+v, %v", view, err)
+		}
+		break
+	}
+	if _, err := a.Renew(awaittest.Within(t), held); err != nil {
+		t.Error(err)
+	}
+	if refused, err := operator(t, server.URL, "acl", "log").Slice(); len(refused) > 0 || err != nil {
+		t.Errorf("refused were %v, %v", refused, err)
+	}
 }
 
 func TestMissingRightsAreToldWithTheirRemedy(t *testing.T) {

@@ -38,7 +38,7 @@ var (
 	_ record.Incarnated = (*store)(nil)
 )
 
-// Traits names the store.
+// Traits returns what the store promises and what it depends on.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "redis", LeaseMin: 200 * time.Millisecond, Guarantees: election.Guarantees{
 		Failover: "nobody is elected for LeaseMax (15 s) after a restart or failover, whatever was lost; " +
@@ -53,11 +53,11 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// Watches says that changes are told.
+// Watches says that Wait learns of changes.
 func (s *store) Watches() bool { return true }
 
-// within bounds a command: a link that swallows everything must not hold a
-// candidate for longer than its connection is worth.
+// within bounds the time of a command, so that a link that loses everything does not block
+// a candidate for long.
 func (s *store) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, s.options.Timeout)
 }
@@ -106,7 +106,7 @@ func readAnswer(answer []any) (incarnation, text string, err error) {
 	return incarnation, text, nil
 }
 
-// Write puts the record by one script.
+// Write writes the record with one script.
 func (s *store) Write(ctx context.Context, name string, r record.Record, version string) (string, error) {
 	return s.watch.Write(ctx, s, name, r, version)
 }
@@ -143,8 +143,8 @@ func (s *store) Put(ctx context.Context, name string, r record.Record, version s
 	return outcome, nil
 }
 
-// run runs putLua, and waits for the replicas if that was asked for: on the
-// same connection, to whose last write WAIT refers.
+// run runs putLua. If Options.Replicas is set, it then waits for the replicas on the same
+// connection, because WAIT refers to the last write of its connection.
 func (s *store) run(ctx context.Context, args ...any) ([]any, error) {
 	keys := []string{s.options.Key}
 	if s.options.Replicas == 0 {
@@ -168,7 +168,7 @@ func (s *store) run(ctx context.Context, args ...any) ([]any, error) {
 	return script.Slice()
 }
 
-// Incarnation is the server as it was seen last.
+// Incarnation returns that of the server as it was seen last.
 func (s *store) Incarnation() string { return s.watch.Incarnation() }
 
 // Adopt marks the incarnation as adopted.
@@ -185,7 +185,7 @@ func (s *store) Wait(ctx context.Context, name, version string, limit time.Durat
 	return err
 }
 
-// WaitTold waits for news, and brings them.
+// WaitTold waits for news and returns them.
 func (s *store) WaitTold(ctx context.Context, name, version string, limit time.Duration) (record.News, error) {
 	return s.hub.Wait(ctx, name, version, limit, func(ctx context.Context) (string, error) {
 		_, now, err := s.Read(ctx, name)
@@ -214,26 +214,26 @@ func newVersion() string {
 var errReplica = errors.New("this server is a replica, which shows the past; name the primary, " +
 	"or the Sentinels that know it (redis://sentinel:26379?master_name=NAME)")
 
-// explain says what was being done and what to do about it, and marks what no
-// retry can overcome.
+// explain says what was being done and what to do about it, and marks errors that no retry
+// can overcome.
 func (s *store) explain(what string, err error) error {
 	if err == nil {
 		return nil
 	}
 	kind, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), "ERR "), " ")
-	if strings.Contains(err.Error(), "can't run this command") { // said of what a script calls
+	if strings.Contains(err.Error(), "can't run this command") { // the text for a command in a script
 		kind = "NOPERM"
 	}
 	err = fmt.Errorf("%s hash %s: %w", what, s.options.Key, err)
-	if _, one := s.client.(*redis.Client); one && errors.Is(err, redis.ErrClosed) { // a cluster's closes some of many
+	if _, one := s.client.(*redis.Client); one && errors.Is(err, redis.ErrClosed) { // a cluster closes single ones of its clients
 		return election.Permanent(fmt.Errorf("%w; a client that is closed stays so (%w)", err, election.ErrClosed))
 	}
 	switch kind {
 	case "NOAUTH", "WRONGPASS":
 		return election.Permanent(fmt.Errorf("%w; credentials come from the URL or REDISCLI_AUTH", err))
 	case "NOPERM":
-		return election.Permanent(fmt.Errorf("%w; candidates need ACL rules like ~%s &%s +@hash +eval +evalsha +info +publish +subscribe",
-			err, s.options.Key, s.options.Key))
+		return election.Permanent(fmt.Errorf("%w; candidates need ACL rules like ~%s &%s "+
+			"+@hash +eval +evalsha +info +publish +subscribe +ping +select +wait +client|setname", err, s.options.Key, s.options.Key))
 	case "WRONGTYPE":
 		return election.Permanent(fmt.Errorf("%w; the key holds something else, choose another with key=NAME", err))
 	case "NOIDENTITY":

@@ -37,6 +37,9 @@
 //	              one begins. Two ticks are the least that Apache's servers may be told there:
 //	              their leader does not take a forwarded transaction for a heartbeat, so that in a
 //	              shorter session it proves nothing within the lease.
+//	zookeeper-K7  A server that is silent is left after a quarter of the session timeout
+//	              (client.Options.LeaveSoon). ZooKeeper's client takes two thirds, and by then the
+//	              leaders that are connected to a server that has frozen have stopped leading.
 //
 // Tokens start again if the servers' data is lost or taken back to an older
 // copy; no client can notice that.
@@ -67,7 +70,7 @@ type Options struct {
 	ACL []zk.ACL
 	// Client holds the options of the sessions: credentials, TLS, timeouts. SessionTimeout
 	// applies to all elections over this backend; zero means the lease of the claim for which the
-	// session is opened. Resume, AllowReadOnly and RetryFor are ignored. OnEvent is called by one
+	// session is opened. Resume, AllowReadOnly, RetryFor and LeaveSoon are ignored. OnEvent is called by one
 	// goroutine, including for requests; up to 1024 events wait, and those dropped are counted in
 	// Event.Missed. Clock is also that of the backend, and must be that of the Electors.
 	Client client.Options
@@ -91,21 +94,22 @@ func newStore(servers string, options Options) (*store, error) {
 		return nil, fmt.Errorf("zookeeper: root %q: not a path below \"/\" (%v)", options.Root, err)
 	}
 	if onEvent := options.Client.OnEvent; onEvent != nil {
-		// Close of a client waits for its OnEvent: a log that nobody reads would hold up
-		// that of the backend.
+		// Close of a client waits for OnEvent to return. A queue keeps a blocked OnEvent
+		// from delaying Close of the backend.
 		options.Client.OnEvent = eventqueue.New(onEvent, func(e *client.Event) *int { return &e.Missed }).Put
 	}
 	if options.Client.Clock == nil {
 		options.Client.Clock = clock.System()
 	}
 	options.Client.Resume, options.Client.AllowReadOnly, options.Client.RetryFor = nil, false, 0
+	options.Client.LeaveSoon = true // zookeeper-K7
 	s := &store{servers: servers, options: options}
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
 
-// close ends the session, which gives everything back. One whose grants are still
-// in use is left to expire.
+// close ends the session, which releases everything. A session whose grants are still in
+// use is left to expire instead.
 func (s *store) close(used bool) error {
 	s.mu.Lock()
 	c, looking := s.client, s.looking
@@ -127,7 +131,7 @@ func (s *store) close(used bool) error {
 	return err
 }
 
-// session returns a session for a claim that is connected, a new one if the last is over.
+// session returns a connected session for a claim; a new one if the last one is over.
 func (s *store) session(ctx context.Context, lease time.Duration) (*client.Client, error) {
 	c, err := s.open(lease, true)
 	if err != nil {
@@ -136,7 +140,7 @@ func (s *store) session(ctx context.Context, lease time.Duration) (*client.Clien
 	return s.connected(ctx, c, lease)
 }
 
-// lookingSession returns a session to look with: that of the claims if there is one.
+// lookingSession returns a session for an observer: that of the claims if there is one.
 func (s *store) lookingSession(ctx context.Context) (*client.Client, error) {
 	c, err := s.open(observeLease, false)
 	if err != nil {
@@ -162,11 +166,11 @@ func (s *store) connected(ctx context.Context, c *client.Client, lease time.Dura
 	}
 }
 
-// connectPatience is the least time that servers are given to answer before it
-// is told that they do not. The client goes on trying.
+// connectPatience is the least time that servers have to answer before an error says that
+// they do not. The client continues to try.
 const connectPatience = 5 * time.Second
 
-// look counts one that looks, until what it returns is called.
+// look counts an observer until the returned function is called.
 func (s *store) look() (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,8 +183,8 @@ func (s *store) look() (done func()) {
 	}
 }
 
-// endLooking ends a session that was opened to look, once nobody does and claims have their
-// own. Called with mu held.
+// endLooking ends a session that was opened for observers, when there are none left or the
+// claims have a session of their own. The caller holds mu.
 func (s *store) endLooking() {
 	if c := s.looking; c != nil && s.client != nil && s.looks == 0 {
 		s.looking = nil
@@ -188,8 +192,9 @@ func (s *store) endLooking() {
 	}
 }
 
-// open returns the session of claims, a new one if the last is over. To look, any session
-// will do. A claim has one with its own lease: not one that was opened before, to look.
+// open returns the session of the claims, or a new one if the last is over. An observer may
+// use any session. A claim needs one with its own lease, so not one that was opened for
+// observers.
 func (s *store) open(lease time.Duration, claim bool) (*client.Client, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -223,7 +228,7 @@ func (s *store) open(lease time.Duration, claim bool) (*client.Client, error) {
 	return c, nil
 }
 
-// unlessOver returns a session, nil if it is over. Called with mu held.
+// unlessOver returns a session, nil if it is over. The caller holds mu.
 func (s *store) unlessOver(c *client.Client) *client.Client {
 	if c == nil {
 		return nil

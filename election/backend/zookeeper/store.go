@@ -20,14 +20,14 @@ type store struct {
 	lists   lists
 
 	mu      sync.Mutex
-	client  *client.Client // of claims, and of all that look meanwhile; nil before the first
-	looking *client.Client // of those that look while no claim has a session; nil if there are none
-	looks   int            // that may use it
+	client  *client.Client // for claims, and for observers meanwhile; nil before the first
+	looking *client.Client // for observers while no claim has a session; nil if there are none
+	looks   int            // number of observers that may use it
 	closed  bool
 	group   sync.WaitGroup // of every goroutine
 }
 
-// enter keeps close waiting until group.Done, and returns false when it has begun.
+// enter makes close wait until group.Done is called. It returns false if close has begun.
 func (s *store) enter() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,10 +37,12 @@ func (s *store) enter() bool {
 	return !s.closed
 }
 
-// Traits says what ZooKeeper promises.
+// Traits returns what ZooKeeper promises.
 func (s *store) Traits() election.Traits {
 	return election.Traits{Name: "zookeeper", LeaseMin: 100 * time.Millisecond, Guarantees: election.Guarantees{
-		Failover: "none: every grant is proved by a transaction that a quorum decides",
+		Failover: "none: every grant is proved by a transaction that a quorum decides. If the leading server " +
+			"freezes, nothing is decided before the others notice it, after syncLimit ticks (10 s in ZooKeeper's " +
+			"sample), and have another leader: a lease of less than six times that may be lost",
 		Clocks: "the rates of the leading server's and the holder's clock within Options.ClockDriftPercent (5 " +
 			"%); with Apache's servers also a session of two ticks or more, which is their limit unless " +
 			"minSessionTimeout was lowered: in a shorter one a follower reports heartbeats to its leader too " +
@@ -53,7 +55,7 @@ func (s *store) Traits() election.Traits {
 	}}
 }
 
-// observeLease is the session timeout of those that look.
+// observeLease is the session timeout of observers.
 const observeLease = 10 * time.Second
 
 // Names returns the elections that have a znode.
@@ -73,9 +75,9 @@ func (s *store) Names(ctx context.Context) ([]string, error) {
 	return names, unless(err, zk.ErrNoNode, nil)
 }
 
-// Ask writes the request into the record, where the leader watches it, if that
-// still leads when the request is decided: a late one must not replace what was
-// asked of the next.
+// Ask writes the request into the record, which the leader watches. The write succeeds only
+// if that leader still leads when the request is decided: a late one must not replace a
+// request to the next leader.
 func (s *store) Ask(ctx context.Context, name string, holder queue.Holder, request election.Request) error {
 	defer s.look()()
 	c, err := s.lookingSession(ctx)

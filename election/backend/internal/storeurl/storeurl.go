@@ -1,14 +1,14 @@
-// Package storeurl reads the URLs by which backends are opened.
+// Package storeurl reads the URLs that open backends.
 //
-// In go the text that somebody has given, and what the URLs of a backend look like; out
-// come its parts, or an error that says what is wrong, with a URL that is right.
+// It takes a user's text and the form of a backend's URLs, and returns the parts of the
+// URL, or an error that says what is wrong and shows a correct URL.
 //
 // What always holds:
 //
-//	storeurl-U1  No parameter is ignored: one that is not known, stands there twice or has
-//	             no value is an error.
+//	storeurl-U1  No parameter is ignored: one that is unknown, occurs twice or has no
+//	             value is an error.
 //	storeurl-U2  No error shows a password (package redact).
-//	storeurl-U3  Each error is permanent: nothing but another URL helps.
+//	storeurl-U3  Each error is permanent: only another URL helps.
 package storeurl
 
 import (
@@ -25,24 +25,24 @@ import (
 	"github.com/conclave-project/conclave/internal/redact"
 )
 
-// Form is what the URLs of a backend look like.
+// Form describes the URLs of a backend.
 type Form struct {
 	Backend     string // begins each error
 	Schemes     []string
-	Example     string // a URL that is right
-	Credentials string // where they come from, if URLs have none
+	Example     string // a correct URL
+	Credentials string // where credentials come from, if they cannot be in the URL
 }
 
-// Refuse returns the error of a URL.
+// Refuse returns the error for a URL.
 func (f Form) Refuse(text string, err error) error {
 	var syntax *url.Error
-	if errors.As(err, &syntax) { // it quotes the URL
+	if errors.As(err, &syntax) { // its text quotes the URL
 		err = fmt.Errorf("not a URL: %w", syntax.Err)
 	}
 	return election.Permanent(fmt.Errorf("%s: URL %q: %w; write for example %s", f.Backend, redact.URL(text), err, f.Example))
 }
 
-// Parse reads a URL, whose parameters are left to be read.
+// Parse parses a URL. It returns the parameters without reading them.
 func (f Form) Parse(text string) (*url.URL, url.Values, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -57,15 +57,15 @@ func (f Form) Parse(text string) (*url.URL, url.Values, error) {
 	return u, values, err
 }
 
-// HasCredentials is the error of a URL with credentials where none belong.
+// HasCredentials is the error for a URL with credentials that does not take any.
 func (f Form) HasCredentials() error {
 	return fmt.Errorf("credentials are not taken from a URL, but from %s", f.Credentials)
 }
 
-// Parameters are those that a backend knows, with what reads the value of each.
+// Parameters maps each known parameter to the function that reads its value.
 type Parameters map[string]func(value string) error
 
-// Read reads values, which must be known (storeurl-U1).
+// Read reads all values; an unknown one is an error (storeurl-U1).
 func (p Parameters) Read(values url.Values) error {
 	if err := p.Take(values); err != nil {
 		return err
@@ -76,7 +76,7 @@ func (p Parameters) Read(values url.Values) error {
 	return nil
 }
 
-// Take reads those values that are known and deletes them; the others are a library's.
+// Take reads the known values and removes them; the remaining ones are for a library.
 func (p Parameters) Take(values url.Values) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		read, known := p[name]
@@ -94,7 +94,7 @@ func (p Parameters) Take(values url.Values) error {
 	return nil
 }
 
-// Text reads a value as it is.
+// Text reads a value unchanged.
 func Text(to *string) func(string) error {
 	return func(value string) error {
 		*to = value
@@ -112,17 +112,20 @@ func Bool(to *bool) func(string) error {
 	}
 }
 
-// Duration reads a time above zero.
+// Duration reads a time of at least a millisecond: with shorter pauses, a candidate would only poll.
 func Duration(to *time.Duration) func(string) error {
 	return func(value string) (err error) {
 		if *to, err = time.ParseDuration(value); err != nil || *to <= 0 {
 			return fmt.Errorf("%q is no duration above zero, such as 15s", value)
 		}
+		if *to < time.Millisecond {
+			return fmt.Errorf("%v is less than a millisecond", *to)
+		}
 		return nil
 	}
 }
 
-// Count reads a number from min on.
+// Count reads a number of at least min.
 func Count(to *int, min int) func(string) error {
 	return func(value string) (err error) {
 		if *to, err = strconv.Atoi(value); err != nil || *to < min {

@@ -12,7 +12,7 @@ import (
 
 var form = Form{Backend: "store", Schemes: []string{"store", "stores"}, Example: "store://host/place", Credentials: "the environment"}
 
-// settings are what a URL of the tests may say.
+// settings are what a URL in the tests may contain.
 type settings struct {
 	name  string
 	on    bool
@@ -59,6 +59,7 @@ func TestWrongURLIsRefusedWithTheReason(t *testing.T) {
 		"store://host?on=1":               `parameter on: "1" is neither`,
 		"store://host?lease=15":           `parameter lease: "15" is no duration above zero, such as 15s`,
 		"store://host?lease=-1s":          "no duration above zero",
+		"store://host?lease=1ns":          "parameter lease: 1ns is less than a millisecond",
 		"store://host?count=0":            `parameter count: "0" is no number from 1 on`,
 		"store://host?count=many":         "no number from 1 on",
 		"store://host?name=%zz":           "invalid URL escape",
@@ -79,7 +80,7 @@ func TestWrongURLIsRefusedWithTheReason(t *testing.T) {
 	}
 }
 
-// What a backend does not know is left to its library.
+// Parameters that a backend does not know are left to its library.
 func TestTakeLeavesTheOthers(t *testing.T) {
 	var s settings
 	values := url.Values{"name": {"a"}, "sslmode": {"require"}}
