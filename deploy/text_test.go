@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// composeCommands are the commands of the services of compose.yaml.
+// composeCommands returns the commands of the services in compose.yaml.
 func composeCommands(t *testing.T) (all [][]string) {
 	text, err := os.ReadFile("compose.yaml")
 	if err != nil {
@@ -25,9 +25,9 @@ func composeCommands(t *testing.T) (all [][]string) {
 	return all
 }
 
-// TestComposeServersAgree: each service of the file is a server of the list that all have, with a
-// volume and a port of its own. Compose refuses a container with a root that is read only and a file of
-// text that stands in compose.yaml.
+// TestComposeServersAgree checks that each service in the file is a server in the list that all of
+// them have, with a volume and a port of its own. Compose refuses a container that has both a
+// read-only root and a file whose text is in compose.yaml.
 func TestComposeServersAgree(t *testing.T) {
 	text, err := os.ReadFile("compose.yaml")
 	if err != nil {
@@ -75,7 +75,7 @@ func TestComposeServersAgree(t *testing.T) {
 	}
 }
 
-// TestUnitsAndManifestsGiveAServerTheSameTimeToEnd: a server may take as long under both.
+// TestUnitsAndManifestsGiveAServerTheSameTimeToEnd checks the unit, the manifests and compose.yaml.
 func TestUnitsAndManifestsGiveAServerTheSameTimeToEnd(t *testing.T) {
 	for file, want := range map[string]string{
 		"systemd/conclave.service": "\nTimeoutStopSec=30\n", "kubernetes/conclave.yaml": "\n      terminationGracePeriodSeconds: 30\n",
@@ -87,8 +87,8 @@ func TestUnitsAndManifestsGiveAServerTheSameTimeToEnd(t *testing.T) {
 	}
 }
 
-// TestLeastUnitOnThePageIsAPartOfTheUnit: what is said to be the least has no line that the unit of the
-// packages, which is started in a test, does not have.
+// TestLeastUnitOnThePageIsAPartOfTheUnit checks that the minimal unit on the page has no line that
+// is missing from the packages' unit, which is started in a test.
 func TestLeastUnitOnThePageIsAPartOfTheUnit(t *testing.T) {
 	page, err1 := os.ReadFile("../docs/operations.md")
 	unit, err2 := os.ReadFile("systemd/conclave.service")
@@ -106,9 +106,9 @@ func TestLeastUnitOnThePageIsAPartOfTheUnit(t *testing.T) {
 	}
 }
 
-// TestUserOfTheServerDecidesNothingThatRootRuns: the unit lets the server write some directories, and so
-// it could exchange any file below them. No unit reads an environment there, which may name a command
-// that root runs, or be a link to what only root may read.
+// TestUserOfTheServerDecidesNothingThatRootRuns: the unit lets the server write to some
+// directories, so it could replace any file below them. No unit may read an environment from there,
+// because it may name a command that root runs, or be a link to a file that only root may read.
 func TestUserOfTheServerDecidesNothingThatRootRuns(t *testing.T) {
 	server := text(t, "systemd/conclave.service")
 	writable := []string{"/var/lib/conclave"}
@@ -146,7 +146,8 @@ func TestUserOfTheServerDecidesNothingThatRootRuns(t *testing.T) {
 	}
 }
 
-// TestOthersDoNotReadTheConfiguration: it may have passwords. The server reads it by its group.
+// TestOthersDoNotReadTheConfiguration matters because zoo.cfg may contain passwords. The server
+// reads it through its group.
 func TestOthersDoNotReadTheConfiguration(t *testing.T) {
 	if !strings.Contains(text(t, "packages/nfpm.yaml"), "dst: /etc/conclave/zoo.cfg\n  type: config|noreplace\n  file_info: {mode: 0640,") {
 		t.Error("packages have zoo.cfg with another mode than 0640")
@@ -159,6 +160,24 @@ func TestOthersDoNotReadTheConfiguration(t *testing.T) {
 	}
 }
 
+// TestStartsAreTriedForAsLongAsItTakes: a port that is in use for ten seconds, or a name server that
+// is late, must not leave a unit down until somebody notices.
+func TestStartsAreTriedForAsLongAsItTakes(t *testing.T) {
+	units, err := filepath.Glob("*/*.service")
+	examples, _ := filepath.Glob("../examples/deploy/*/*.service")
+	if err != nil || len(units) < 2 || len(examples) < 1 {
+		t.Fatal(units, examples, err)
+	}
+	for _, unit := range append(units, examples...) {
+		if !strings.Contains(text(t, unit), "\nRestart=") || !strings.Contains(text(t, unit), "\nStartLimitIntervalSec=0\n") {
+			t.Errorf("systemd gives up %s after five starts", unit)
+		}
+	}
+	if page := text(t, "../docs/operations.md"); !strings.Contains(page, "[Unit]\nStartLimitIntervalSec=0\n") {
+		t.Error("systemd gives up the unit on the page after five starts")
+	}
+}
+
 func text(t *testing.T, file string) string {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -168,8 +187,9 @@ func text(t *testing.T, file string) string {
 	return string(content)
 }
 
-// TestRefusedConfigurationIsNotTriedAgain: of RestartPreventExitStatus systemd asks the main process alone. What is
-// refused before that is started, is started again each second.
+// TestRefusedConfigurationIsNotTriedAgain: systemd applies RestartPreventExitStatus only to the
+// main process. If a configuration is refused before that process starts, the unit is started again
+// each second.
 func TestRefusedConfigurationIsNotTriedAgain(t *testing.T) {
 	unit, err := os.ReadFile("systemd/conclave.service")
 	if err != nil {

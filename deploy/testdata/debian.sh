@@ -48,6 +48,12 @@ step systemctl kill --kill-whom=main --signal=KILL conclave
 step await sh -c '[ "$(systemctl show -P NRestarts conclave)" = 1 ] && systemctl is-active conclave'
 step is "$(conclave get /kept)" one
 
+# However often that is.
+for turn in 2 3 4 5 6 7; do
+	step systemctl kill --kill-whom=main --signal=KILL conclave
+	step await sh -c '[ "$(systemctl show -P NRestarts conclave)" = '$turn' ] && systemctl is-active conclave'
+done
+
 # A server whose loop does not answer is no test here: package sdnotify has one.
 
 # A program of the operator's, on the host that leads.

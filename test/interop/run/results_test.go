@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// summary is "+" or "-" and the name, for each result.
+// summary returns "+" or "-" and the name for each result.
 func summary(results []result) string {
 	var names []string
 	for _, r := range results {
@@ -74,19 +74,29 @@ func TestJUnitReportsOfMavenAndPytestAreRead(t *testing.T) {
 	}
 }
 
+// A class that has tested no server of Conclave has failed, too.
 func TestClassOfOthersWithoutAReportHasFailed(t *testing.T) {
 	tests := []ownTest{{class: "ATest", without: []string{"testX*", "testY"}, why: ownClock}, {class: "BTest"}}
 	if got, want := chosenTests(tests), "ATest,!ATest#testX*,!ATest#testY,BTest"; got != want {
 		t.Errorf("Maven is told %s, want %s", got, want)
 	}
 	dir := t.TempDir()
-	text := `<testsuite><testcase classname="p.ATest" name="a"/></testsuite>`
+	text := `<testsuite><property value="/x/booter-1.jar"/><testcase classname="p.ATest" name="a"/></testsuite>`
 	if err := os.WriteFile(filepath.Join(dir, "TEST-p.ATest.xml"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	results, err := ownResults(dir, tests, "", nil)
-	if err != nil || summary(results) != "+ATest.a -BTest" {
-		t.Errorf("%s %v", summary(results), err)
+	for _, c := range []struct {
+		served []string
+		want   string
+	}{
+		{nil, "+ATest.a -BTest"}, // on Apache's servers
+		{[]string{"/x/booter-2.jar", "/x/booter-1.jar"}, "+ATest.a -BTest"},
+		{[]string{"/x/booter-2.jar"}, "+ATest.a -ATest -BTest"},
+	} {
+		results, err := ownResults(dir, tests, c.served, "", nil)
+		if err != nil || summary(results) != c.want {
+			t.Errorf("served by %q: %s %v, want %s", c.served, summary(results), err, c.want)
+		}
 	}
 }
 

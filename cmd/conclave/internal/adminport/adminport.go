@@ -1,14 +1,18 @@
-// Package adminport is ZooKeeper's admin server: the commands of package admin over HTTP, as
-// JSON, and what supervisors ask of a server's health.
+// Package adminport is ZooKeeper's admin server: the commands of package admin over HTTP,
+// as JSON, and health checks for supervisors.
 //
-//	adminport-P1  A command is asked for by GET, under the path of the settings. The status is
-//	              200 even where the answer has an error, as in ZooKeeper.
-//	adminport-P2  /livez, /readyz and /healthz have the status 200, or 503 and why.
+//	adminport-P1  A command is requested by GET, under the path of the settings. The status is
+//	              200 even if the answer contains an error, as in ZooKeeper.
+//	adminport-P2  /livez, /readyz and /healthz have the status 200, or 503 with the reason.
 //	adminport-P3  No page of another site that an operator's browser shows gets an answer by
 //	              a request of its own (httpport-H4).
-//	adminport-P4  However many ask, a bounded number waits for the server, for a bounded time.
-//	              Those who ask of its health have places of their own.
-//	adminport-P5  However many ask and do not read, few long answers are in memory at a time.
+//	adminport-P4  However many requests come, a bounded number waits for the server, for a
+//	              bounded time. Health checks have places of their own, and so has the one
+//	              snapshot at a time, which takes as long as it takes.
+//	adminport-P5  However many clients ask and do not read, few long answers are in memory at
+//	              a time.
+//	adminport-P6  A snapshot is taken only for a client that proves that it may read and change
+//	              everything, and only as often as the settings say.
 package adminport
 
 import (
@@ -16,6 +20,7 @@ import (
 	"fmt"
 	"html"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,16 +31,16 @@ import (
 
 // Bounds of the port.
 const (
-	askingMax  = 8                // who waits for the server at one time, and who asks of its health
-	answerTime = 10 * time.Second // for which one waits
+	askingMax  = 8                // requests that may wait for the server at one time; the same number of health checks
+	answerTime = 10 * time.Second // how long a request waits
 )
 
 // Handler answers about a server. root is the path of the commands, such as /commands.
-func Handler(s *server.Server, commands admin.Commands, root string) http.Handler {
-	return handler(s, commands, root, answerTime)
+func Handler(s *server.Server, commands admin.Commands, root string, copies Copies) http.Handler {
+	return handler(s, commands, root, copies, answerTime)
 }
 
-func handler(s *server.Server, commands admin.Commands, root string, limit time.Duration) http.Handler {
+func handler(s *server.Server, commands admin.Commands, root string, copies Copies, limit time.Duration) http.Handler {
 	routes := http.NewServeMux()
 	root = "/" + strings.Trim(root, "/")
 	list := func(w http.ResponseWriter, _ *http.Request) { links(w, root) }
@@ -53,10 +58,15 @@ func handler(s *server.Server, commands admin.Commands, root string, limit time.
 		all.Handle("/"+name, asked)
 	}
 	all.Handle("/", bounded(routes, limit))
+	copier := &copier{Copies: copies, server: s}
+	for _, name := range copyNames {
+		all.Handle("GET "+strings.TrimSuffix(root, "/")+"/"+name, copier) // unbounded: a large file takes long
+	}
 	return withPlaces(all)
 }
 
-// tellReport answers a command. One that may be long is not even made without a place.
+// tellReport answers a command. An answer that may be long is not made before it has a
+// place.
 func tellReport(w http.ResponseWriter, r *http.Request, s *server.Server, commands admin.Commands) {
 	name, place := r.PathValue("name"), placeOf(r)
 	place.use()
@@ -76,8 +86,8 @@ func tellReport(w http.ResponseWriter, r *http.Request, s *server.Server, comman
 	}
 }
 
-// bounded lets a number of requests through at a time, and answers for those that take
-// longer than limit: adminport-P4. They keep their place until they end.
+// bounded lets a limited number of requests through at a time, and answers the ones that
+// take longer than limit (adminport-P4). They keep their place until they end.
 func bounded(routes http.Handler, limit time.Duration) http.Handler {
 	asking := make(chan struct{}, askingMax)
 	return http.TimeoutHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +106,7 @@ func bounded(routes http.Handler, limit time.Duration) http.Handler {
 	}), limit, "the server does not answer")
 }
 
-// encode returns a value as JSON, indented, as ZooKeeper does.
+// encode returns a value as indented JSON, as in ZooKeeper.
 func encode(value any) ([]byte, error) {
 	text, err := json.MarshalIndent(value, "", "  ")
 	return append(text, '\n'), err
@@ -110,10 +120,10 @@ func write(w http.ResponseWriter, status int, text []byte) {
 	_, _ = w.Write(text)
 }
 
-// links is what a browser gets that asks for no command.
+// links answers a browser that requests no command.
 func links(w http.ResponseWriter, root string) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	for _, name := range admin.Reports() {
+	for _, name := range slices.Sorted(slices.Values(append(admin.Reports(), copyNames[0]))) {
 		path := html.EscapeString(strings.TrimSuffix(root, "/") + "/" + name)
 		fmt.Fprintf(w, "<a href=\"%s\">%s</a>\n<br/>\n", path, name)
 	}

@@ -22,11 +22,15 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// three are three servers that serve, and the admin port of the leader.
-func three(t *testing.T, root string) (*inprocess.Ensemble, int, *httptest.Server) {
+// three starts three servers and waits until they serve, and returns the admin port of the
+// leader.
+func three(t *testing.T, root string, changes ...func(*server.Config)) (*inprocess.Ensemble, int, *httptest.Server) {
 	t.Helper()
 	base := server.Default()
 	base.TickTime, base.SilenceTime, base.PreallocBytes = 200*time.Millisecond, 20*time.Second, 64<<10
+	for _, change := range changes {
+		change(&base)
+	}
 	e, err := inprocess.Start(inprocess.Options{Servers: 3, Base: base})
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +45,7 @@ func three(t *testing.T, root string) (*inprocess.Ensemble, int, *httptest.Serve
 		return e.Leader() != 0
 	})
 	leader := e.Leader()
-	port := httptest.NewServer(Handler(e.Server(leader), admin.Commands{Version: "1.2.3"}, root))
+	port := httptest.NewServer(Handler(e.Server(leader), admin.Commands{Version: "1.2.3"}, root, Copies{}))
 	t.Cleanup(port.Close)
 	return e, leader, port
 }
@@ -55,8 +59,15 @@ func await(t *testing.T, e *inprocess.Ensemble, ready func() bool) {
 	}
 }
 
-// get asks with headers, given in pairs; Host is the name of the server.
+// get sends a request with headers, given in pairs; the header Host sets the host name.
 func get(t *testing.T, url string, headers ...string) (int, string) {
+	t.Helper()
+	response, body := ask(t, url, headers...)
+	return response.StatusCode, string(body)
+}
+
+// ask is get for those who also look at the headers of the answer.
+func ask(t *testing.T, url string, headers ...string) (*http.Response, []byte) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
 	if err != nil {
@@ -77,7 +88,7 @@ func get(t *testing.T, url string, headers ...string) (int, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return response.StatusCode, string(body)
+	return response, body
 }
 
 func TestCommandsAreAnsweredUnderTheirPath(t *testing.T) {
@@ -103,7 +114,8 @@ func TestCommandsAreAnsweredUnderTheirPath(t *testing.T) {
 	}
 }
 
-// The path of the commands may be that of a check: it is the check's, and the commands are below it.
+// The path of the commands may equal the path of a check: it then answers the check, and
+// the commands are below it.
 func TestCommandsMayBeBelowACheck(t *testing.T) {
 	_, _, port := three(t, "/livez")
 	for path, want := range map[string]string{"/livez": `"ok": true`, "/livez/ruok": `"command": "ruok"`} {
@@ -125,7 +137,7 @@ func TestOnlyGetIsAnswered(t *testing.T) {
 	}
 }
 
-// TestHealthIsThatOfTheServer stops the two others.
+// TestHealthIsThatOfTheServer stops the two other servers.
 func TestHealthIsThatOfTheServer(t *testing.T) {
 	e, leader, port := three(t, "/commands")
 	for _, path := range []string{"/livez", "/readyz", "/healthz"} {
@@ -156,6 +168,15 @@ func TestHealthIsThatOfTheServer(t *testing.T) {
 	}
 }
 
+// A rollout waits until each server is ready, and a node is drained only while all are: so a leader is,
+// even if it accepts no clients.
+func TestLeaderThatServesNoClientsIsReady(t *testing.T) {
+	_, _, port := three(t, "/commands", func(c *server.Config) { c.NoClientsOfLeader = true })
+	if code, text := get(t, port.URL+"/readyz"); code != http.StatusOK || !strings.Contains(text, `"state": "leader"`) {
+		t.Errorf("%d %s", code, text)
+	}
+}
+
 func TestFullDiskIsNotHealthy(t *testing.T) {
 	for _, test := range []struct {
 		st    server.Status
@@ -174,8 +195,8 @@ func TestFullDiskIsNotHealthy(t *testing.T) {
 	}
 }
 
-// A page that an operator's browser shows must not learn of the server, or reset its
-// figures: not by a request to the loopback, and not by a name of its own for it.
+// A page in an operator's browser must not learn anything about the server or reset its
+// metrics: neither with a request to the loopback nor with a host name of its own for it.
 func TestPagesOfOtherSitesGetNoAnswer(t *testing.T) {
 	_, _, port := three(t, "/commands")
 	for _, test := range []struct {
@@ -219,7 +240,8 @@ func TestAServerThatHangsIsToldWithinATime(t *testing.T) {
 	}
 }
 
-// Those who ask for the watches of all clients and read nothing hold few answers together.
+// Clients that ask for the watches of all clients and do not read the answers hold few of
+// them in memory.
 func TestAnswersThatNobodyReadsAreFew(t *testing.T) {
 	const paths = 20
 	base := server.Default()
@@ -230,7 +252,7 @@ func TestAnswersThatNobodyReadsAreFew(t *testing.T) {
 	}
 	defer e.Close()
 	await(t, e, func() bool { return e.Server(1) != nil && e.Server(1).Serves() })
-	port := httptest.NewServer(handler(e.Server(1), admin.Commands{}, "/commands", time.Minute)) // a machine may be slow
+	port := httptest.NewServer(handler(e.Server(1), admin.Commands{}, "/commands", Copies{}, time.Minute)) // the machine may be slow
 	defer port.Close()
 	ctx := awaittest.Within(t)
 	c, err := client.Dial(ctx, e.Addr(1), client.Options{})
@@ -238,7 +260,7 @@ func TestAnswersThatNobodyReadsAreFew(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	for i := range paths { // more than sockets take
+	for i := range paths { // more than the socket buffers take
 		if _, _, _, err := c.ExistsW(ctx, fmt.Sprintf("/%d%s", i, strings.Repeat("a", 500<<10))); err != nil {
 			t.Fatal(err)
 		}
@@ -274,7 +296,7 @@ func TestAnswersThatNobodyReadsAreFew(t *testing.T) {
 	})
 }
 
-// disk is one that hangs as its directories are listed, once it is to.
+// disk is a disk that hangs when a directory is listed, once it is told to.
 type disk struct {
 	vfs.FS
 	hangs   atomic.Bool
@@ -288,8 +310,8 @@ func (d *disk) List(dir string) ([]string, error) {
 	return d.FS.List(dir)
 }
 
-// However many wait for an answer that does not come, whether the server is alive is told: it would be
-// started again.
+// However many requests wait for an answer that does not come, the check for liveness is
+// answered: otherwise the server would be restarted.
 func TestHealthIsToldWhileOthersWait(t *testing.T) {
 	slow := &disk{FS: vfs.NewMem(), release: make(chan struct{})}
 	base := server.Default()
@@ -300,7 +322,7 @@ func TestHealthIsToldWhileOthersWait(t *testing.T) {
 	}
 	defer e.Close()
 	await(t, e, func() bool { return e.Server(1) != nil && e.Server(1).Serves() })
-	port := httptest.NewServer(Handler(e.Server(1), admin.Commands{}, "/commands"))
+	port := httptest.NewServer(Handler(e.Server(1), admin.Commands{}, "/commands", Copies{}))
 	defer port.Close()
 	defer close(slow.release)
 	slow.hangs.Store(true)
@@ -320,7 +342,7 @@ func TestHealthIsToldWhileOthersWait(t *testing.T) {
 		if code == http.StatusServiceUnavailable {
 			return true
 		}
-		ask() // another one was refused while the last look had a place
+		ask() // the previous request was refused while the last check had a place
 		return false
 	})
 	for _, path := range []string{"/livez", "/readyz", "/healthz"} {

@@ -31,11 +31,10 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// exposed is a server that leads alone, with all its ports open, each also over TLS, to
-// anybody.
+// exposed is a standalone server with all its ports open to everybody, each also over TLS.
 type exposed struct {
 	clients, secure, election, quorum, admin string
-	watch                                    *client.Client // of somebody who is served meanwhile
+	watch                                    *client.Client // of a client that must be served meanwhile
 	trust                                    *tls.Config
 	tried                                    atomic.Int64
 }
@@ -82,7 +81,7 @@ func expose(f *testing.F) *exposed {
 	port, err := httpport.Listen("admin", "127.0.0.1", 0)
 	must(err)
 	port.Secure(httpport.TLS{Source: source, PlainToo: true})
-	port.Serve(Handler(s, admin.Commands{Version: "1.2.3"}, "/commands"), time.Second, quiet)
+	port.Serve(Handler(s, admin.Commands{Version: "1.2.3"}, "/commands", Copies{Enabled: true}), time.Second, quiet)
 	e := &exposed{
 		quorum: ports[0].Addr().String(), election: ports[1].Addr().String(), clients: ports[2].Addr().String(),
 		secure: s.SecureAddr().String(), admin: port.Addr().String(), trust: &tls.Config{RootCAs: ca.Pool(), ServerName: "localhost"},
@@ -102,12 +101,12 @@ func expose(f *testing.F) *exposed {
 	return e
 }
 
-// say opens a connection, says something, over TLS or not, and waits for the end of the
-// answer, or a moment.
+// say opens a connection, with or without TLS, sends something, and waits for the end of
+// the answer or for a moment.
 func (e *exposed) say(addr string, encrypted bool, what []byte) {
 	socket, err := net.DialTimeout("tcp", addr, 10*time.Second)
 	if err != nil {
-		return // what served is asked below
+		return // whether the port still serves is checked below
 	}
 	defer socket.Close()
 	_ = socket.SetDeadline(time.Now().Add(100 * time.Millisecond))
@@ -122,7 +121,7 @@ func (e *exposed) say(addr string, encrypted bool, what []byte) {
 	_, _ = io.Copy(io.Discard, out)
 }
 
-// lives asks now and then whether others are served.
+// lives checks now and then whether other clients are served.
 func (e *exposed) lives(t *testing.T) {
 	if e.tried.Add(1)%32 != 1 {
 		return
@@ -180,7 +179,7 @@ func FuzzClientPort(f *testing.F) {
 	e.fuzz(f, e.clients, requests()...)
 }
 
-// Without encryption the bytes are those before a handshake, or of one.
+// Without encryption, the bytes are plain requests or parts of a handshake.
 func FuzzSecureClientPort(f *testing.F) {
 	e := expose(f)
 	e.fuzz(f, e.secure, append(requests(), []byte{0x16, 3, 1, 0, 5, 1, 0, 0, 1, 0}, []byte{0x16, 3, 3, 0x40, 0, 1, 0, 0xf0, 0})...)
@@ -221,6 +220,7 @@ func FuzzAdminPort(f *testing.F) {
 	for _, path := range []string{"/commands", "/commands/ruok", "/commands/monitor?x=%zz", "/commands/set_trace_mask?traceMask=1", "/livez", "//"} {
 		seeds = append(seeds, fmt.Appendf(nil, "GET %s HTTP/1.1\r\nHost: localhost\r\n\r\n", path))
 	}
+	seeds = append(seeds, []byte("GET /commands/snapshot HTTP/1.1\r\nHost: localhost\r\nAuthorization: digest a:b\r\n\r\n"))
 	seeds = append(seeds, []byte("POST /commands/restore HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n123456789"), []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))
 	e.fuzz(f, e.admin, seeds...)
 }

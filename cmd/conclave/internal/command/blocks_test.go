@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// tested are the languages of blocks, by the pages that have them, which another test takes from the page.
+// tested lists the languages of blocks, and the pages with such blocks, that another test takes
+// from the page.
 var tested = []struct{ pages, language, by string }{
 	{"docs/*.md", "properties", "TestConfigurationOnThePagesIsTaken"},
 	{"docs/*.md", "jaas", "TestSectionsOnThePagesAreRead"},
@@ -23,8 +24,8 @@ var tested = []struct{ pages, language, by string }{
 	{"README*.md", "go", "TestCodeOnThePagesIsThatOfFunctionsThatRun"},
 }
 
-// notRun are the other blocks, by how each begins: what runs the like of it, by the name of a test or of a
-// script in testdata, or why nothing here does.
+// notRun lists the other blocks, by how each begins. It names the test, or the script in testdata,
+// that runs something similar, or says why nothing here does.
 var notRun = []struct{ page, begins, why string }{
 	{"CONTRIBUTING.md", "go test work", "runs this test"},
 	{"README.md", "git clone https://", "clones what is here already, and installs what the tests build"},
@@ -73,7 +74,7 @@ var notRun = []struct{ page, begins, why string }{
 	{"docs/operations.md", "$ conclave migrate shadow", "needs Apache ZooKeeper: TestMigrateShadow"},
 	{"docs/operations.md", "$ conclave migrate run", "needs Apache ZooKeeper: TestMigrateCommand"},
 	{"docs/operations.md", "$ conclave migrate back", "needs Apache ZooKeeper: TestMigrateCommand"},
-	{"docs/operations.md", "[Service]", "needs systemd: TestLeastUnitOnThePageIsAPartOfTheUnit, and TestDebianPackageLives starts that one"},
+	{"docs/operations.md", "[Unit]", "needs systemd: TestLeastUnitOnThePageIsAPartOfTheUnit, and TestDebianPackageLives starts that one"},
 	{"docs/operations.md", "$ echo srvr", "needs nc: script admin"},
 	{"docs/operations.md", "$ curl", "needs curl: TestCommandsAreAnsweredUnderTheirPath"},
 	{"docs/operations.md", "{\n  \"ok\": false", "an answer: TestHealthIsThatOfTheServer"},
@@ -89,7 +90,8 @@ var notRun = []struct{ page, begins, why string }{
 	{"examples/deploy/README.md", "kubectl apply", "needs a cluster: TestDeploymentRunsTheWorkerInOnePod"},
 }
 
-// TestEveryBlockIsRun, with the page that has it, or is in one of the lists; and what a list names is there.
+// TestEveryBlockIsRun checks that every block is run with its page, or is in one of the lists, and
+// that everything that a list names exists.
 func TestEveryBlockIsRun(t *testing.T) {
 	all := pages(t)
 	met := map[int]bool{}
@@ -140,7 +142,7 @@ func TestEveryBlockIsRun(t *testing.T) {
 	}
 }
 
-// block is what stands between two fences.
+// block is the text between two fences.
 type block struct{ language, text string }
 
 func blocksOf(page string) (all []block) {
@@ -160,7 +162,7 @@ func blocksOf(page string) (all []block) {
 	return all
 }
 
-// testsAndScripts are the tests of the tree, and the scripts of this package.
+// testsAndScripts returns the names of the tree's tests and of this package's scripts.
 func testsAndScripts(t *testing.T) map[string]bool {
 	there := map[string]bool{}
 	test := regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)`)

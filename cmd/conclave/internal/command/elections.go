@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// viewsMax bounds the elections that are looked at at once.
+// viewsMax bounds how many elections are looked at in parallel.
 const viewsMax = 16
 
 func newElections() *cobra.Command {
@@ -145,7 +145,7 @@ type past struct {
 	Leader string `json:"leader"`
 	Token  uint64 `json:"token"`
 	Since  string `json:"since"`
-	Until  string `json:"until,omitempty"` // left out while it lasts
+	Until  string `json:"until,omitempty"` // omitted while it lasts
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -208,7 +208,7 @@ func (b *electionFlags) history(ctx context.Context) ([]election.Tenure, error) 
 	return historyOf(ctx, store, b.name)
 }
 
-// historyOf tells who led an election.
+// historyOf returns the leaderships of an election.
 func historyOf(ctx context.Context, store *opened, name string) ([]election.Tenure, error) {
 	operator, err := store.operator()
 	if err != nil {
@@ -221,16 +221,17 @@ func historyOf(ctx context.Context, store *opened, name string) ([]election.Tenu
 	if len(tenures) == 0 {
 		return nil, cli.NotFound(fmt.Errorf("nobody has ever led %q", name), "`conclave elections` lists those that the store knows")
 	}
-	if last := &tenures[len(tenures)-1]; last.Until.IsZero() && !leads(ctx, store, name, last.Token) {
-		last.Reason = election.ReasonExpired.String() // and nobody has led since to note it
+	if last := &tenures[len(tenures)-1]; last.Until.IsZero() && !leads(ctx, store, name, *last) {
+		last.Reason = election.ReasonExpired.String() // nobody has led since who could record its end
 	}
 	return tenures, nil
 }
 
-// leads reports whether the leadership with the token lasts, as far as can be seen.
-func leads(ctx context.Context, store election.Backend, name string, token election.Token) bool {
+// leads reports whether the last leadership still lasts, as far as this can be seen. For a leader
+// of client-go, which has no token, the view shows the token of the leadership before it.
+func leads(ctx context.Context, store election.Backend, name string, last election.Tenure) bool {
 	for view, err := range store.Observe(ctx, name) {
-		return err != nil || view.Leader != "" && view.Token == token
+		return err != nil || view.Leader != "" && (view.Token == last.Token || last.Token == 0 && view.Leader == last.Leader)
 	}
 	return true
 }
@@ -243,7 +244,7 @@ func newPast(tenures []election.Tenure) []past {
 	return all
 }
 
-// wallTime is empty for no time.
+// wallTime formats a time; the zero time gives "".
 func wallTime(t time.Time) string {
 	if t.IsZero() {
 		return ""

@@ -19,19 +19,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// inspection is the flags of commands that ask what servers tell operators alone, by
-// four-letter words or on their admin ports.
+// inspection is the flags of commands that ask servers for what they report only to
+// operators, with four-letter words or on their admin ports.
 type inspection struct {
 	only      bool
-	adminPort int
+	adminPort uint16
 }
 
 func (i *inspection) add(c *cobra.Command) {
 	c.Flags().BoolVar(&i.only, "only", false, "do not look for the other servers of the ensemble")
-	c.Flags().IntVar(&i.adminPort, "admin-port", 8080, "port of the admin servers, which are asked if a four-letter word is not allowed; 0 asks none")
+	addAdminPort(c, &i.adminPort)
 }
 
-// inspecting is the flags of commands that do so and open no session.
+func addAdminPort(c *cobra.Command, port *uint16) {
+	c.Flags().Uint16Var(port, "admin-port", 8080, "port of the admin servers, which are asked if a four-letter word is not allowed; 0 asks none")
+}
+
+// inspecting is the flags of such commands that open no session.
 type inspecting struct {
 	outputFlag
 	tlsFlags
@@ -52,8 +56,8 @@ func (v *inspecting) add(c *cobra.Command) {
 // inspector asks the servers of an ensemble.
 type inspector struct {
 	asker
-	servers   []standing // that serve; the leader first
-	adminPort int
+	servers   []standing // servers that serve; the leader first
+	adminPort uint16
 	timeout   time.Duration
 	remarks   io.Writer
 }
@@ -76,7 +80,8 @@ func (v *inspecting) open(c *cobra.Command) (*inspector, *cli.Printer, error) {
 	return i, p, err
 }
 
-// find asks who serves. A server that does not is named, and it is an error if none does.
+// find finds out which servers serve. It warns about those that do not, and returns an
+// error if none does.
 func (i *inspection) find(c *cobra.Command, store cli.Store, dial dialFunc, timeout time.Duration) (*inspector, error) {
 	found := &inspector{asker: asker{dial}, adminPort: i.adminPort, timeout: timeout, remarks: c.ErrOrStderr()}
 	all := askAll(c.Context(), found.asker, cli.ServerList(store.Servers), timeout)
@@ -99,7 +104,7 @@ func (i *inspection) find(c *cobra.Command, store cli.Store, dial dialFunc, time
 	return found, nil
 }
 
-// knowsAll is 1 for a server that knows all sessions, else 0.
+// knowsAll returns 1 for a server that knows all sessions, otherwise 0.
 func knowsAll(s standing) int {
 	if s.Mode == "leader" || s.Mode == "standalone" {
 		return 1
@@ -107,7 +112,7 @@ func knowsAll(s standing) int {
 	return 0
 }
 
-// question is what a server is asked, and how its answer is read.
+// question is a question to servers, with the functions that parse the answer.
 type question struct {
 	name   string // the four-letter word
 	report string // the command of the admin server
@@ -115,13 +120,13 @@ type question struct {
 	json   func(fields map[string]json.RawMessage) error
 }
 
-// toldBytesMax bounds what one server tells: a million watches are some 50 MB.
+// toldBytesMax bounds the answer of one server: a million watches are some 50 MB.
 const toldBytesMax = 512 << 20
 
 const notAllowed = "is not executed because it is not in the whitelist"
 
-// ask puts a question to one server: as a four-letter word, or to its admin port where that
-// is not allowed.
+// ask asks one server a question: as a four-letter word or, if that is not allowed, at its
+// admin port.
 func (i *inspector) ask(ctx context.Context, server string, q question) error {
 	ctx, cancel := context.WithTimeout(ctx, i.timeout)
 	defer cancel()
@@ -139,7 +144,7 @@ func (i *inspector) ask(ctx context.Context, server string, q question) error {
 		return cli.Failed(fmt.Errorf("%s: %s is not on its 4lw.commands.whitelist", server, q.name), hint)
 	}
 	host, _, _ := net.SplitHostPort(server)
-	fields, err := i.report(ctx, net.JoinHostPort(host, strconv.Itoa(i.adminPort))+"/commands/"+q.report)
+	fields, err := i.report(ctx, net.JoinHostPort(host, strconv.Itoa(int(i.adminPort)))+"/commands/"+q.report)
 	if err == nil {
 		err = q.json(fields)
 	}
@@ -149,8 +154,8 @@ func (i *inspector) ask(ctx context.Context, server string, q question) error {
 	return nil
 }
 
-// report asks an admin server: where the servers are asked over TLS, with the same files over
-// TLS, unless it answers without.
+// report asks an admin server. If the servers are asked over TLS, it tries TLS with the
+// same files first, and then clear text.
 func (i *inspector) report(ctx context.Context, at string) (map[string]json.RawMessage, error) {
 	if i.open == nil {
 		return fetchReport(ctx, http.DefaultClient, "http://"+at)
@@ -188,7 +193,7 @@ func fetchReport(ctx context.Context, client *http.Client, at string) (map[strin
 	return fields, nil
 }
 
-// each asks all servers at once, and returns what went wrong with each.
+// each asks all servers at the same time, and returns the error of each.
 func (i *inspector) each(ctx context.Context, q func(at int, server string) question) []error {
 	problems := make([]error, len(i.servers))
 	var all sync.WaitGroup
@@ -199,7 +204,7 @@ func (i *inspector) each(ctx context.Context, q func(at int, server string) ques
 	return problems
 }
 
-// sessionNumber reads a session id as an admin server writes it, a number or a text.
+// sessionNumber parses a session id as an admin server writes it: a number or a text.
 func sessionNumber(text string) (zk.SessionID, error) {
 	text = strings.Trim(text, `"`)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {

@@ -25,8 +25,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// visitor is a session with one server, which has an ephemeral, a watch of data and one
-// of what is not there.
+// visitor opens a session with one server. It has an ephemeral, a data watch, and a watch of a
+// znode that does not exist.
 func visitor(t *testing.T, e *inprocess.Ensemble, id int, path string) *client.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
@@ -48,7 +48,7 @@ func visitor(t *testing.T, e *inprocess.Ensemble, id int, path string) *client.C
 	return c
 }
 
-// asJSON runs a command and reads its answer.
+// asJSON runs a command and decodes its answer.
 func asJSON[T any](t *testing.T, c *cobra.Command, args ...string) (answer T, said string, err error) {
 	t.Helper()
 	out, said, err := play(t, c, append(args, "--json")...)
@@ -58,12 +58,12 @@ func asJSON[T any](t *testing.T, c *cobra.Command, args ...string) (answer T, sa
 	return answer, said, err
 }
 
-// sources are the two ways in which a standalone server tells what is asked: the arguments
-// of a command that asks it.
+// sources starts a standalone server that can be asked in two ways, and returns the arguments of a
+// command that asks it.
 func sources(t *testing.T, allowed ...string) (e *inprocess.Ensemble, args []string) {
 	e = startServers(t, 1, 0, func(base *server.Config) { base.FourLetterWords = allowed })
 	commands := admin.Commands{Version: "1.2.3", Built: "2026-11-20 22:10 UTC"}
-	port := httptest.NewServer(adminport.Handler(e.Server(1), commands, "/commands"))
+	port := httptest.NewServer(adminport.Handler(e.Server(1), commands, "/commands", adminport.Copies{}))
 	t.Cleanup(port.Close)
 	_, number, _ := net.SplitHostPort(port.Listener.Addr().String())
 	return e, []string{"--server", e.Addr(1), "--admin-port", number}
@@ -120,7 +120,8 @@ func TestSessionsEphemeralsAndWatchesByBothWays(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotAllowedNamesTheSetting: neither the four-letter words nor an admin port.
+// TestWhatIsNotAllowedNamesTheSetting has a server that allows neither the four-letter words nor an
+// admin port.
 func TestWhatIsNotAllowedNamesTheSetting(t *testing.T) {
 	e := startServers(t, 1, 0, func(base *server.Config) { base.FourLetterWords = []string{"srvr"} })
 	port := strconv.Itoa(childtest.Port(t)) // nobody listens there
@@ -134,7 +135,7 @@ func TestWhatIsNotAllowedNamesTheSetting(t *testing.T) {
 			}
 		}
 	}
-	// Where cons alone is missing, sessions are listed without addresses.
+	// If only cons is missing, sessions are listed without addresses.
 	e = startServers(t, 1, 0, func(base *server.Config) { base.FourLetterWords = []string{"dump"} })
 	a := visitor(t, e, 1, "/a")
 	sessions, said, err := asJSON[[]held](t, newSessions(), "--server", e.Addr(1), "--admin-port", "0")
@@ -150,7 +151,7 @@ func TestSessionsOfAnEnsembleAreFoundFromOneServer(t *testing.T) {
 		c := visitor(t, e, id, fmt.Sprintf("/of-%d", id))
 		want[c.SessionID().String()], visitors = e.Addr(id), append(visitors, c)
 	}
-	for _, c := range visitors { // each server knows of all of them then
+	for _, c := range visitors { // after that, each server knows all of them
 		if err := c.Sync(t.Context(), "/"); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +172,7 @@ func TestSessionsOfAnEnsembleAreFoundFromOneServer(t *testing.T) {
 			t.Errorf("from server %d: %+v, %v", id, watches, err)
 		}
 	}
-	// A learner alone tells all sessions too, and their ephemerals.
+	// A learner, asked alone, also lists all sessions and their ephemerals.
 	one := e.Leader()%3 + 1
 	alone, _, err := asJSON[[]held](t, newSessions(), "--only", "--server", e.Addr(one))
 	found := 0
@@ -194,7 +195,7 @@ func TestWhoLocksTellsHoldersAndWaiters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // those who read share
+	for range 2 { // readers share the lock
 		if _, err := recipes.NewRWLock(a, "/shared", recipes.Options{}).AcquireRead(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -259,8 +260,8 @@ func TestNumbersOfContendersWrapAround(t *testing.T) {
 	}
 }
 
-// TestDumpIsReadInAllItsForms: of a leader with local sessions, of a learner, of Apache's
-// servers with none.
+// TestDumpIsReadInAllItsForms reads the dump of a leader with local sessions, of a learner, and of
+// Apache's servers without any.
 func TestDumpIsReadInAllItsForms(t *testing.T) {
 	for text, want := range map[string]string{
 		"SessionTracker dump:\nLocal Session Sets (1)/(1):\n1 expire at Sat Nov 21 10:00:00 UTC 2026:\n\t0x1\nGlobal Session Sets (2)/(2):\n" +

@@ -35,9 +35,9 @@ far it has come.`,
 // migrationPlan is the answer of `conclave migrate plan` as JSON.
 type migrationPlan struct {
 	Servers   []migrationServer `json:"servers"`
-	Order     []int64           `json:"order"`     // ids, as they are to be exchanged
+	Order     []int64           `json:"order"`     // ids, in the order of the exchange
 	Obstacles []string          `json:"obstacles"` // what must change first
-	Remarks   []string          `json:"remarks"`   // what is otherwise than with Apache's server
+	Remarks   []string          `json:"remarks"`   // differences from Apache's server
 	Start     string            `json:"start,omitempty"`
 }
 
@@ -50,7 +50,7 @@ type migrationServer struct {
 	Mode     string `json:"mode,omitempty"`
 	Zxid     string `json:"zxid,omitempty"`
 	Sessions *int64 `json:"sessions,omitempty"`
-	Digests  *int64 `json:"digests,omitempty"` // of how many zxids it remembers one
+	Digests  *int64 `json:"digests,omitempty"` // for how many zxids it remembers a digest
 	Error    string `json:"error,omitempty"`
 }
 
@@ -107,7 +107,7 @@ func (v *migratePlan) run(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// ask asks all servers, and works out the order.
+// ask asks all servers, and computes the order.
 func (a *migrationPlan) ask(ctx context.Context, x *moving) {
 	for _, s := range x.look(ctx) {
 		one := migrationServer{ID: int64(s.id), Server: s.standing.Server, Kind: string(s.Kind), Version: shortVersion(s.Version),
@@ -167,7 +167,8 @@ func (a *migrationPlan) readScripts(file string) []zoocfg.Entry {
 	return zoocfg.Environment(func(name string) string { return variables[name] })
 }
 
-// readConfig reads a zoo.cfg with the scripts beside it, and the directory that it names.
+// readConfig reads a zoo.cfg with the scripts beside it, and the data directory that it
+// names.
 func (a *migrationPlan) readConfig(file string) {
 	flags := a.readScripts(file)
 	a.Start = "conclave serve --config " + quoted(file)
@@ -193,7 +194,8 @@ func (a *migrationPlan) readConfig(file string) {
 	a.readDirectory(config)
 }
 
-// isSecret reports whether a setting is a password, or what one can be guessed from.
+// isSecret reports whether a setting is a password, or something from which one can be
+// guessed.
 func isSecret(key string) bool {
 	key = strings.ToLower(key)
 	return strings.HasSuffix(key, "password") || strings.HasSuffix(key, "superdigest")
@@ -239,18 +241,18 @@ func (a *migrationPlan) text(w io.Writer) error {
 // migration is the flags of all commands below migrate.
 type migration struct {
 	connection
-	adminPort int
+	adminPort uint16
 	wait      time.Duration
 }
 
 func (v *migration) add(c *cobra.Command) {
 	v.connection.add(c)
-	c.Flags().IntVar(&v.adminPort, "admin-port", 8080, "port of the admin servers, which are asked if a four-letter word is not allowed; 0 asks none")
+	addAdminPort(c, &v.adminPort)
 	c.ValidArgsFunction = cobra.NoFileCompletions
 }
 
-// hostPort splits the address of a server, which came from the configuration of the
-// ensemble, and refuses what a shell could take for more than a name.
+// hostPort splits the address of a server, and refuses one that a shell could take for more
+// than a name: it comes from the configuration of the ensemble.
 func hostPort(address string) (host, port string, err error) {
 	host, port, err = net.SplitHostPort(address)
 	if err == nil && (host == "" || host[0] == '-' || strings.Trim(host+port, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:_-%") != "") {

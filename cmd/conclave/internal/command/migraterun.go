@@ -11,6 +11,7 @@ import (
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
 	"github.com/conclave-project/conclave/cmd/conclave/internal/migrate"
+	"github.com/conclave-project/conclave/internal/quorum"
 	"github.com/spf13/cobra"
 )
 
@@ -28,7 +29,8 @@ a quorum, stops the server, waits until its port is closed, and starts the other
 of server. Then it waits until that one serves, has what the leader had, knows as many
 sessions as another server, and has the same digest of its tree at a later zxid. If
 clients write too little for a digest, sessions are opened and closed until there is
-one. After an interruption, the same command continues where the ensemble is.
+one. After an interruption, the same command continues where the ensemble is; it first
+compares the servers that have been exchanged already.
 
 --stop and --start are shell commands that run here; {id}, {host} and {port} (for
 clients) in them stand for those of the server. --stop must not return before the
@@ -60,7 +62,7 @@ func (v *migrateRun) command(use, short, long, example string) *cobra.Command {
 	return c
 }
 
-// exchanged is one step that was done, as JSON.
+// exchanged is a finished step, as JSON.
 type exchanged struct {
 	ID         int64   `json:"id"`
 	Server     string  `json:"server"`
@@ -68,7 +70,7 @@ type exchanged struct {
 	Mode       string  `json:"mode"`
 	Zxid       string  `json:"zxid"`
 	Sessions   *int64  `json:"sessions,omitempty"`
-	DigestZxid string  `json:"digestZxid,omitempty"` // the last at which its digest was compared
+	DigestZxid string  `json:"digestZxid,omitempty"` // the last zxid at which its digest was compared
 	Seconds    float64 `json:"seconds"`
 	Left       int     `json:"left"`
 }
@@ -98,7 +100,7 @@ func (v *migrateRun) run(c *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for first := true; ; first = false {
 		step, err := migrate.Next(x.servers(ctx), x.config.Quorum(), v.to)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -107,13 +109,16 @@ func (v *migrateRun) run(c *cobra.Command, _ []string) error {
 		if errors.As(err, &refusal) {
 			return cli.Failed(err, refusal.Hint)
 		}
+		if err == nil && first {
+			err = v.compareExchanged(ctx, c, x)
+		}
 		if step == nil || err != nil {
 			return err
 		}
 		done, err := v.step(ctx, c, x, step)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return context.Cause(ctx) // what was under way then may say anything
+			return context.Cause(ctx) // errors of what was in progress then are meaningless
 		case err != nil:
 			return v.failed(step, err)
 		}
@@ -123,7 +128,7 @@ func (v *migrateRun) run(c *cobra.Command, _ []string) error {
 	}
 }
 
-// failed says how to go on, or back.
+// failed returns an error that says how to continue, or to go back.
 func (v *migrateRun) failed(step *migrate.Step, err error) error {
 	failed := &cli.Error{Err: fmt.Errorf("server %d: %w", step.Server.ID, err), Exit: cli.ExitFailed}
 	var own *cli.Error
@@ -138,13 +143,35 @@ func (v *migrateRun) failed(step *migrate.Step, err error) error {
 	return failed
 }
 
+// compareExchanged compares the servers that have been exchanged already: a command that was
+// interrupted may not have done so, or have found a difference.
+func (v *migrateRun) compareExchanged(ctx context.Context, c *cobra.Command, x *moving) error {
+	for _, g := range x.look(ctx) {
+		if g.Kind != v.to || !g.Serves() || g.Full { // a server with a full disk is left out, see migrate.Next
+			continue
+		}
+		_, err := x.verify(ctx, x.teller(c, g.id), g.id, v.to, v.wait, !v.withoutDigests)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return v.failed(&migrate.Step{Server: g.Server}, err)
+		}
+	}
+	return nil
+}
+
+// teller returns what says something about a server.
+func (x *moving) teller(c *cobra.Command, id quorum.ID) func(format string, args ...any) {
+	return func(format string, args ...any) {
+		fmt.Fprintf(c.ErrOrStderr(), "conclave: server %d (%s): %s\n", id, x.addresses[id], fmt.Sprintf(format, args...))
+	}
+}
+
 // step exchanges one server.
 func (v *migrateRun) step(ctx context.Context, c *cobra.Command, x *moving, step *migrate.Step) (*exchanged, error) {
 	began, id := time.Now(), step.Server.ID
-	address := x.addresses[id]
-	say := func(format string, args ...any) {
-		fmt.Fprintf(c.ErrOrStderr(), "conclave: server %d (%s): %s\n", id, address, fmt.Sprintf(format, args...))
-	}
+	address, say := x.addresses[id], x.teller(c, id)
 	if err := x.awaitInSync(ctx, say, id, v.wait, !v.withoutDigests); err != nil {
 		return nil, err
 	}
@@ -167,7 +194,8 @@ func (v *migrateRun) step(ctx context.Context, c *cobra.Command, x *moving, step
 	return done, nil
 }
 
-// limit bounds the wait for a server that was started; a person may take any time.
+// limit bounds the wait for a server that was started; if a person starts it, there is no
+// limit.
 func (v *migrateRun) limit() time.Duration {
 	if v.start == "" {
 		return 1 << 62
@@ -175,7 +203,7 @@ func (v *migrateRun) limit() time.Duration {
 	return v.wait
 }
 
-// halt has a server stopped, and waits until nobody listens on its port.
+// halt has a server stopped, and waits until its port no longer accepts connections.
 func (v *migrateRun) halt(ctx context.Context, c *cobra.Command, x *moving, step *migrate.Step, say func(string, ...any)) error {
 	address := x.addresses[step.Server.ID]
 	switch {
@@ -213,11 +241,11 @@ func (v *migrateRun) shell(ctx context.Context, c *cobra.Command, template strin
 	return nil
 }
 
-// sayAfter is how long poll waits in silence.
+// sayAfter is how long poll waits before it reports anything.
 const sayAfter = 10 * time.Second
 
-// poll asks until it is so; otherwise is what is still wrong. That is said after a while, and is the
-// error at the end of the limit.
+// poll calls condition until it is true. otherwise returns what is still wrong: it is
+// reported after a while, and is the error when the limit is over.
 func poll(ctx context.Context, limit time.Duration, say func(string, ...any), otherwise func() string, condition func() (bool, error)) error {
 	ending, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,7 +63,7 @@ The exit code is 5 if a digest differs.`,
 
 // shadowed is the answer of `conclave migrate shadow` as JSON.
 type shadowed struct {
-	Digests  int     `json:"digests"` // how many were compared with those of other servers
+	Digests  int     `json:"digests"` // number of digests compared with those of other servers
 	FromZxid string  `json:"fromZxid"`
 	ToZxid   string  `json:"toZxid"`
 	Seconds  float64 `json:"seconds"`
@@ -107,13 +108,14 @@ func (v *migrateShadow) run(c *cobra.Command, _ []string) error {
 		answer.Digests, answer.FromZxid, answer.ToZxid, answer.Seconds))
 }
 
-// notShadowed are the settings that are the observer's own, by how their keys begin.
+// notShadowed are the beginnings of the keys of settings that the observer must have for
+// itself.
 var notShadowed = []string{"dataDir", "dataLogDir", "clientPort", "secureClientPort", "peerType", "admin.", "metricsProvider.",
 	"4lw.commands.whitelist", "zookeeper.4lw.commands.whitelist", "zookeeper.admin.", "audit.enable", "zookeeper.audit.enable",
 	"conclave.backup", "conclave.trace", "conclave.http", "conclave.audit", "conclave.myid", "conclave.ownLine", "-"}
 
-// configure writes the zoo.cfg and the myid of the observer, and returns where it serves, and
-// the flags of Java that hold for it, which mean other things in a file.
+// configure writes zoo.cfg and myid of the observer. It returns the observer's address, and
+// Java flags that also apply to it, because in a file they would mean something else.
 func (v *migrateShadow) configure(dir string, x *moving) (address string, flags []string, err error) {
 	for _, m := range x.config.Members {
 		if m.ID >= quorum.ID(v.id) {
@@ -159,7 +161,7 @@ func (v *migrateShadow) configure(dir string, x *moving) (address string, flags 
 	return net.JoinHostPort("127.0.0.1", ports[0]), flags, os.WriteFile(filepath.Join(dir, "zoo.cfg"), []byte(text), 0o600)
 }
 
-// shadowed are those of a server's settings that hold for the observer, too.
+// shadowed returns those of a server's settings that also apply to the observer.
 func (v *migrateShadow) shadowed(entries []zoocfg.Entry) (shared []zoocfg.Entry, err error) {
 	for _, e := range entries {
 		if e.Key == "dynamicConfigFile" || e.Key == "reconfigEnabled" && e.Value == "true" {
@@ -173,8 +175,8 @@ func (v *migrateShadow) shadowed(entries []zoocfg.Entry) (shared []zoocfg.Entry,
 	return shared, nil
 }
 
-// startShadow starts the observer, which ends in order with the context. What it warns of
-// goes to the standard error.
+// startShadow starts the observer, which is stopped in order when the context ends. Its
+// warnings go to the standard error.
 func startShadow(ctx context.Context, c *cobra.Command, dir string, flags []string) (ended <-chan struct{}, err error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -184,27 +186,29 @@ func startShadow(ctx context.Context, c *cobra.Command, dir string, flags []stri
 	command := exec.CommandContext(ctx, program, args...)
 	command.Env = append(os.Environ(), "SERVER_JVMFLAGS=", "JVMFLAGS=")
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
-	command.WaitDelay = dialMax * 10
+	command.WaitDelay, command.SysProcAttr = dialMax*10, noOrphan()
 	output, err := command.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := command.Start(); err != nil {
-		return nil, err
-	}
-	done := make(chan struct{})
+	started, done := make(chan error, 1), make(chan struct{})
 	go func() {
 		defer close(done)
+		runtime.LockOSThread() // see noOrphan
+		err := command.Start()
+		if started <- err; err != nil {
+			return
+		}
 		passLines(c.ErrOrStderr(), "observer: ", output)
-		_ = command.Wait() // it was told to end, or has said why
+		_ = command.Wait() // it was told to end, or has reported why it ended
 	}()
-	return done, nil
+	return done, <-started
 }
 
-// shownBytesMax is how much of one line is passed on: the rest of a longer one is left out.
+// shownBytesMax is how much of one line is passed on; the rest is dropped.
 const shownBytesMax = 64 << 10
 
-// passLines copies lines of any length, each behind a prefix, until there are no more.
+// passLines copies lines of any length, each after a prefix, until the end of the input.
 func passLines(w io.Writer, prefix string, from io.Reader) {
 	for lines := bufio.NewReaderSize(from, shownBytesMax); ; {
 		line, err := lines.ReadSlice('\n')
@@ -226,7 +230,7 @@ func passLines(w io.Writer, prefix string, from io.Reader) {
 	}
 }
 
-// observe waits until the observer is in sync, and compares until the time is over.
+// observe waits until the observer is in sync, and compares digests until the time is over.
 func (v *migrateShadow) observe(ctx context.Context, c *cobra.Command, x *moving, address string, ended <-chan struct{}) (*shadowed, error) {
 	id := quorum.ID(v.id)
 	x.addresses[id] = address
@@ -281,7 +285,7 @@ func (v *migrateShadow) observe(ctx context.Context, c *cobra.Command, x *moving
 	return &shadowed{Digests: len(compared), FromZxid: first.Zxid, ToZxid: last.Zxid, Seconds: time.Since(began).Seconds()}, nil
 }
 
-// own looks at the observer, which speaks without TLS on this host.
+// own looks at the observer, which uses no TLS on this host.
 func (x *moving) own(ctx context.Context, id quorum.ID) glimpse {
 	local := *x
 	local.asker = asker{}
@@ -289,7 +293,7 @@ func (x *moving) own(ctx context.Context, id quorum.ID) glimpse {
 }
 
 // compareAll compares the digests of the observer with those of all servers that serve, and
-// notes each pair in compared.
+// records each comparison in compared.
 func (x *moving) compareAll(ctx context.Context, address string, base uint64, compared map[string]bool) error {
 	local := *x
 	local.asker = asker{}

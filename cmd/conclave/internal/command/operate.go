@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// asking is the flags of the commands that ask a leader for something.
+// asking is the flags of commands that send a request to a leader.
 type asking struct {
 	electionFlags
 	outputFlag
@@ -30,13 +30,13 @@ func (a *asking) add(c *cobra.Command) {
 	c.Flags().BoolVar(&a.noWait, "no-wait", false, "ask, and do not wait until it is done")
 }
 
-// asked is what came of it, as JSON.
+// asked is the result, as JSON.
 type asked struct {
 	Election string `json:"election"`
-	// Was and WasToken: who led when it was asked.
+	// Was and WasToken: the leader when the request was made.
 	Was      string `json:"was"`
 	WasToken uint64 `json:"wasToken"`
-	// Leader and Token: who leads now, "" for nobody. Left out with --no-wait.
+	// Leader and Token: the leader now, "" for none. Omitted with --no-wait.
 	Leader *string `json:"leader,omitempty"`
 	Token  uint64  `json:"token,omitempty"`
 }
@@ -92,8 +92,8 @@ nothing is asked, and the exit code is 0.`,
 	return c
 }
 
-// ask asks the present leader to resign, or to hand over to a candidate, and
-// waits for it.
+// ask requests the current leader to resign, or to hand over to a candidate, and waits for
+// the result.
 func (a *asking) ask(c *cobra.Command, to string) error {
 	p, err := a.printer(c)
 	if err != nil {
@@ -141,12 +141,12 @@ func nobodyLeads(name string) error {
 	return cli.NotFound(fmt.Errorf("nobody leads %q", name), "conclave elect "+name+", or conclave run, campaigns in it")
 }
 
-// comingMax is how long to wait for a candidate that is not queued: one that has
-// just led comes back after a pause.
+// comingMax is how long to wait for a candidate that is not queued: one that has just led
+// comes back after a pause.
 const comingMax = 2 * time.Second
 
-// before returns the view in which a leader can be asked, with the wanted
-// waiter if the store would show it.
+// before returns a view in which a leader can be asked, and the wanted waiter waits if the
+// store would show it.
 func (a *asking) before(ctx context.Context, store *opened, to string) (election.View, error) {
 	now, err := store.view(ctx, a.name)
 	switch {
@@ -178,10 +178,10 @@ func notWaiting(now election.View, to string) error {
 	return cli.NotFound(fmt.Errorf("%q does not wait for %q", to, now.Election), cli.Visible(hint))
 }
 
-// await returns the view in which the leadership has passed on: to the wanted
-// candidate, or to anybody, or to nobody if nobody comes within comingMax. Where the
-// store shows the successor alone, and it is there, it comes: it may look at the
-// store only every few seconds, and is seen no more once it is gone.
+// await returns the view after the leadership has passed on: to the wanted candidate, or to
+// any, or to none if none comes within comingMax. If the store shows only the successor,
+// and this view has one, await waits for it: the successor may look at the store only every
+// few seconds, and is no longer shown once it has gone.
 func (a *asking) await(ctx context.Context, store *opened, before election.View, to string) (election.View, error) {
 	looking, stop := context.WithCancel(ctx)
 	defer stop()
@@ -194,7 +194,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		last = v
 		switch {
 		case v.Leader == "" && len(v.Waiters) == 0 && store.allWaiters:
-			stop() // a candidate that is not queued by now does not come
+			stop() // a candidate that is not queued by now will not come
 		case v.Leader == "" && len(v.Waiters) > 0 && !store.allWaiters:
 			if vacant != nil {
 				vacant.Stop()
@@ -206,7 +206,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 		case v.Leader == "" || v.Leader == before.Leader && v.Token == before.Token:
 		case to == "" || v.Leader == to:
 			return v, nil
-		default: // perhaps the one that was asked, by another leadership, of which nothing is asked
+		default: // perhaps the same candidate in a later leadership, which the request does not concern
 			return v, cli.Failed(fmt.Errorf("%s leads %q now, not %s", v.Leader, a.name, to), "ask again: the leader ended before it could hand over")
 		}
 	}
@@ -216,7 +216,7 @@ func (a *asking) await(ctx context.Context, store *opened, before election.View,
 	return last, a.inVain(ctx, before, last, to)
 }
 
-// inVain says why nothing came of it.
+// inVain returns the error if the request had no effect.
 func (a *asking) inVain(ctx context.Context, before, last election.View, to string) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -227,11 +227,11 @@ func (a *asking) inVain(ctx context.Context, before, last election.View, to stri
 	case to != "" && last.Leader == before.Leader && !last.Waits(to):
 		return notWaiting(last, to)
 	}
-	return cli.Failed(fmt.Errorf("%s was asked, but has not given up %q after %v", before.Leader, a.timeout, a.name),
+	return cli.Failed(fmt.Errorf("%s was asked, but has not given up %q after %v", before.Leader, a.name, a.timeout),
 		"its command has its --grace to end, and a successor time to warm up; the request stays: conclave observe "+a.name+" shows what happens")
 }
 
-// answer prints what came of it.
+// answer prints the result.
 func (a *asking) answer(p *cli.Printer, before election.View, after *election.View) error {
 	result := asked{Election: a.name, Was: before.Leader, WasToken: uint64(before.Token)}
 	text := before.Leader + " was asked"
@@ -251,7 +251,7 @@ func (a *asking) answer(p *cli.Printer, before election.View, after *election.Vi
 	})
 }
 
-// askedBy says to people who asks.
+// askedBy returns a text for people that says who makes the request.
 func askedBy() string {
 	name := "uid " + fmt.Sprint(os.Getuid())
 	if u, err := user.Current(); err == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// plain is a backend that answers no operators.
+// plain is a backend that does not support operators' requests.
 type plain struct{}
 
 func (plain) Traits() election.Traits { return election.Traits{Name: "plain"} }
@@ -48,7 +48,7 @@ func TestBackendWithoutOperatorIsToldFromThoseWith(t *testing.T) {
 	}
 }
 
-// shown is a backend that shows one view after the other.
+// shown is a backend that shows a sequence of views.
 type shown struct {
 	plain
 	views []timedView
@@ -75,9 +75,9 @@ func (s shown) Observe(ctx context.Context, _ string) iter.Seq2[election.View, e
 	}
 }
 
-// TestSuccessorThatLooksRarelyIsWaitedFor: one on a store that is polled takes an election
-// that was released with its next look, which is up to 5 s later. Nobody is waited for
-// that is not there.
+// TestSuccessorThatLooksRarelyIsWaitedFor has a successor on a store that is polled. It takes a
+// released election at its next look, up to 5 s later. The command does not wait for a successor
+// that does not exist.
 func TestSuccessorThatLooksRarelyIsWaitedFor(t *testing.T) {
 	anna := election.View{Leader: "anna", Token: 1}
 	vacant, waiting := election.View{Token: 1}, election.View{Token: 1, Waiters: []election.Waiter{{ID: "bert"}}}
@@ -108,8 +108,8 @@ func TestSuccessorThatLooksRarelyIsWaitedFor(t *testing.T) {
 	}
 }
 
-// TestTransferThatIsInVainEndsAtOnce: the candidate that was asked to hand over leads again, by
-// another leadership, and nobody has asked that for anything.
+// TestTransferThatIsInVainEndsAtOnce has a candidate that was asked to hand over and leads again,
+// with a new leadership, which nobody has asked for anything.
 func TestTransferThatIsInVainEndsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		anna, bert := election.View{Leader: "anna", Token: 1}, []election.Waiter{{ID: "bert"}}
@@ -120,6 +120,20 @@ func TestTransferThatIsInVainEndsAtOnce(t *testing.T) {
 		after, err := (&asking{timeout: 30 * time.Second}).await(ctx, &opened{Backend: shown{views: views}}, anna, "bert")
 		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "not bert") || took != time.Second {
 			t.Errorf("%+v, %v after %v", after, err, took)
+		}
+	})
+}
+
+// TestRequestThatTakesTooLongSaysWhatWasAskedForHowLong checks that the error names the election.
+func TestRequestThatTakesTooLongSaysWhatWasAskedForHowLong(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		anna := election.View{Leader: "anna", Token: 1, Waiters: []election.Waiter{{ID: "bert"}}}
+		ask := &asking{timeout: 5 * time.Second, electionFlags: electionFlags{name: "billing"}}
+		ctx, cancel := context.WithTimeout(t.Context(), ask.timeout)
+		defer cancel()
+		_, err := ask.await(ctx, &opened{Backend: shown{views: []timedView{{0, anna}}}}, anna, "bert")
+		if err == nil || !strings.Contains(err.Error(), `anna was asked, but has not given up "billing" after 5s`) {
+			t.Error(err)
 		}
 	})
 }

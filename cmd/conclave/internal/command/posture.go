@@ -13,9 +13,9 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// posture says what a configuration comes to for those that reach the server: what is in clear
-// text on which port, who has to prove what, who may do everything, and what bounds them. cfg is what
-// the server would be started with.
+// posture describes what a configuration means for those that can reach the server: which
+// ports use clear text, who must prove what, who may do everything, and which limits apply.
+// cfg is the configuration with which the server would be started.
 func posture(config *zoocfg.Config, cfg *server.Config) string {
 	var b strings.Builder
 	say := func(what, format string, args ...any) {
@@ -69,7 +69,7 @@ func posture(config *zoocfg.Config, cfg *server.Config) string {
 	return b.String()
 }
 
-// overTLS says what a port that speaks TLS wants of who connects.
+// overTLS says what a TLS port requires of its clients.
 func overTLS(t *zoocfg.TLS) string {
 	text := "TLS, "
 	switch strings.ToLower(t.Settings.ClientAuth) {
@@ -93,7 +93,7 @@ func overTLS(t *zoocfg.TLS) string {
 	return text
 }
 
-// identities lists the schemes that may stand in ACLs.
+// identities lists the schemes that ACLs may use.
 func identities(cfg *server.Config) string {
 	schemes := []string{"world", "ip"}
 	for _, scheme := range []string{"digest", "x509", "sasl"} {
@@ -117,7 +117,7 @@ func identities(cfg *server.Config) string {
 	return text
 }
 
-// mustProve says what a client must have proved before it may ask for anything.
+// mustProve says what a client must have proved before it may make any request.
 func mustProve(config *zoocfg.Config, cfg *server.Config) string {
 	for _, scheme := range cfg.Auth.Enforce {
 		switch scheme {
@@ -138,7 +138,7 @@ func mustProve(config *zoocfg.Config, cfg *server.Config) string {
 	return "an identity of one of the schemes " + strings.Join(cfg.Auth.Enforce, ", ")
 }
 
-// superUsers names those that no ACL holds up.
+// superUsers names the users to whom ACLs do not apply.
 func superUsers(cfg *server.Config) string {
 	var all []string
 	if user, _, has := strings.Cut(cfg.Auth.SuperDigest, ":"); has && cfg.Auth.Knows("digest") {
@@ -168,7 +168,7 @@ func superUsers(cfg *server.Config) string {
 	return strings.Join(all, "; ")
 }
 
-// fourLetters lists the commands of four letters that are answered.
+// fourLetters lists the four-letter words that are answered.
 func fourLetters(cfg *server.Config) string {
 	all := []string{"srvr"}
 	if cfg.ReadOnlyMode {
@@ -185,7 +185,7 @@ func fourLetters(cfg *server.Config) string {
 	return strings.Join(all, " ")
 }
 
-// servers says who may come as another server.
+// servers says what another server must prove.
 func servers(say func(what, format string, args ...any), config *zoocfg.Config, cfg *server.Config) {
 	if cfg.Ensemble == nil {
 		say("servers", "none: the server is standalone, no port for others is open")
@@ -225,7 +225,7 @@ func servers(say func(what, format string, args ...any), config *zoocfg.Config, 
 	}
 }
 
-// forOperators says what the ports for operators and for Prometheus tell, and to whom.
+// forOperators says what the ports for operators and for Prometheus show, and to whom.
 func forOperators(say func(what, format string, args ...any), config *zoocfg.Config) {
 	at := func(host string, port int) string {
 		return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
@@ -240,6 +240,9 @@ func forOperators(say func(what, format string, args ...any), config *zoocfg.Con
 			text = both + overTLS(&a.TLS)
 		case a.TLS.Serves:
 			text = overTLS(&a.TLS)
+		}
+		if a.Snapshots {
+			text += "; all data, for clients with all permissions on /"
 		}
 		say("admin", "%s: %s", at(a.Host, a.Port), text)
 	}
@@ -261,21 +264,21 @@ func forOperators(say func(what, format string, args ...any), config *zoocfg.Con
 	}
 }
 
-// peersCertified reports whether both ports for servers want a certificate.
+// peersCertified reports whether both ports for servers require a certificate.
 func peersCertified(config *zoocfg.Config) bool {
 	return config.PeerTLS.Serves && !config.PeerTLS.PlainToo && certified(&config.PeerTLS)
 }
 
-// hostsCompared reports whether the certificate of who connects is compared with hosts.
+// hostsCompared reports whether a client's certificate is compared with its host.
 func hostsCompared(t *zoocfg.TLS) bool { return t.Settings.ClientHostCheck && !t.Settings.NoHostCheck }
 
-// certified reports whether who connects over TLS needs a certificate.
+// certified reports whether a client needs a certificate on a TLS port.
 func certified(t *zoocfg.TLS) bool {
 	auth := t.Settings.ClientAuth
 	return !strings.EqualFold(auth, "none") && !strings.EqualFold(auth, "want")
 }
 
-// peerPorts are where this server listens for others.
+// peerPorts returns the addresses on which this server listens for other servers.
 func peerPorts(cfg *server.Config) []string {
 	m := cfg.Line()
 	if m == nil {
@@ -288,7 +291,7 @@ func peerPorts(cfg *server.Config) []string {
 	return all
 }
 
-// limits are those that are on.
+// limits lists the limits that are set.
 func limits(cfg *server.Config) string {
 	var all []string
 	say := func(on bool, format string, args ...any) {

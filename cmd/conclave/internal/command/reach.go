@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// silenceMax is how long a store may be silent before the user is told.
+	// silenceMax is how long a store may be silent before the user is told so.
 	silenceMax = time.Second
 	// reachPause is the time between two attempts to reach a store.
 	reachPause = 500 * time.Millisecond
@@ -25,8 +25,8 @@ const (
 	dialMax = time.Second
 )
 
-// view waits for the first view of an election. After a second without one it
-// says on the standard error what is wrong.
+// view waits for the first view of an election. After a second without one it reports on
+// the standard error what is wrong.
 func (o *opened) view(ctx context.Context, name string) (election.View, error) {
 	told := warnOfSilence(ctx, o.shown, o.addresses)
 	defer told()
@@ -39,9 +39,9 @@ func (o *opened) view(ctx context.Context, name string) (election.View, error) {
 	return election.View{}, o.unanswered(fmt.Errorf("look at election %q: %w", name, context.Cause(ctx)))
 }
 
-// watched is view, and goes on while a leader is shown of which nobody knows that it
-// lives: until it has renewed, or its lease has run out. The store has so long for its
-// first answer.
+// watched is view, but also waits while the view shows a leader that may be dead: until
+// that leader has renewed or its lease has run out. patience is for the first answer of the
+// store.
 func (o *opened) watched(ctx context.Context, name string, patience time.Duration) (election.View, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -62,12 +62,13 @@ func (o *opened) watched(ctx context.Context, name string, patience time.Duratio
 	return election.View{}, o.unanswered(fmt.Errorf("look at election %q: %w", name, context.Cause(ctx)))
 }
 
-// reach waits until the store has answered a candidate once, without end if the
-// limits are zero: so long for servers that refuse connections, and so long for
-// slow ones. What no further attempt can change ends it at once.
+// reach waits until the store has answered a candidate once. It waits for servers that
+// refuse connections for the time refusing, and for slow ones for the time slow; zero means
+// without end. An error that no further attempt can change ends it at once. The first error
+// is reported, unless it is that nothing accepts connections.
 func (o *opened) reach(ctx context.Context, name string, refusing, slow time.Duration) error {
 	if o.membersOnly || o.scheme == "file" {
-		return nil // there is nothing to reach before the candidate begins
+		return nil // nothing can be reached before the candidate begins
 	}
 	if slow > 0 {
 		var cancel context.CancelFunc
@@ -82,11 +83,15 @@ func (o *opened) reach(ctx context.Context, name string, refusing, slow time.Dur
 	}
 	told := warnOfSilence(ctx, o.shown, o.addresses)
 	defer told()
-	for {
+	for first := true; ; first = false {
 		err := o.tryReach(ctx, name)
 		var failed *cli.Error
 		if err == nil || !errors.As(err, &failed) || failed.Exit != cli.ExitNoServer {
 			return err
+		}
+		if first && ctx.Err() == nil && refused(ctx, o.addresses) == nil {
+			told()
+			fmt.Fprintf(os.Stderr, "conclave: %v; still trying\n", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -109,16 +114,16 @@ func (o *opened) tryReach(ctx context.Context, name string) error {
 	return o.unanswered(fmt.Errorf("reach the store: %w", context.DeadlineExceeded))
 }
 
-// warnOfSilence says after a second that the store does not answer, unless the
-// function that it returns is called before: nothing is said once that has returned.
+// warnOfSilence reports after a second that the store does not answer, unless the returned
+// function is called before. After that function has returned, nothing is reported.
 func warnOfSilence(ctx context.Context, shown string, addresses []string) (answered func()) {
 	return afterSilence(silenceMax, func() error { return refused(ctx, addresses) }, func(cause error) {
 		fmt.Fprintf(os.Stderr, "conclave: %s: %v, still trying\n", shown, cause)
 	})
 }
 
-// afterSilence looks for the cause after a time and says it, unless it has been
-// answered by then. The look may take long.
+// afterSilence calls look after a time to find the cause, and reports it unless there was
+// an answer by then. look may take long.
 func afterSilence(limit time.Duration, look func() error, say func(error)) (answered func()) {
 	var saying sync.Mutex
 	over := false
@@ -138,8 +143,8 @@ func afterSilence(limit time.Duration, look func() error, say func(error)) (answ
 	}
 }
 
-// refused says why no server accepts a connection, nil if one does or the addresses
-// are not known.
+// refused returns why no server accepts a connection; nil if one does or the addresses are
+// not known.
 func refused(ctx context.Context, addresses []string) error {
 	var refused error
 	for _, address := range addresses {
@@ -155,14 +160,14 @@ func refused(ctx context.Context, addresses []string) error {
 	return refused
 }
 
-// unanswered gives an error of a store its exit code and a hint.
+// unanswered adds an exit code and a hint to an error of a store.
 func (o *opened) unanswered(err error) error {
 	var dial *net.OpError
 	silent := errors.Is(err, context.DeadlineExceeded) || errors.As(err, &dial)
 	refusal := refused(context.Background(), o.addresses)
 	switch {
 	case errors.Is(err, context.Canceled):
-		return err // cli knows what it means
+		return err // package cli knows what it means
 	case refusal != nil:
 		err = fmt.Errorf("%s: %w", o.shown, refusal)
 	case !silent && o.scheme == "zookeeper":
@@ -179,7 +184,7 @@ func (o *opened) unanswered(err error) error {
 		Hint: "the store does not answer: check that it runs, and that --store or CONCLAVE_STORE names it, as in " + o.example}
 }
 
-// credentials says where those of a store come from, "" where about does not say it.
+// credentials says where a store's credentials come from; "" if about does not say it.
 func (k kind) credentials() string {
 	for part := range strings.SplitSeq(k.about, "; ") {
 		for _, means := range []string{"credentials", "password", "token", "found as", "as whom"} {
@@ -191,8 +196,7 @@ func (k kind) credentials() string {
 	return ""
 }
 
-// addresses returns the host:port of the servers that a URL names, nil where it
-// names none.
+// addresses returns the host:port of the servers in a URL; nil if it has none.
 func (k kind) addresses(t target) []string {
 	switch {
 	case k.scheme == "zookeeper":
@@ -214,7 +218,7 @@ func (k kind) addresses(t target) []string {
 	return all
 }
 
-// shown is a store's URL without credentials.
+// shown returns a store's URL without credentials.
 func (t target) shown() string {
 	u, err := url.Parse(t.URL)
 	if err != nil {

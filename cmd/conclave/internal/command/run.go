@@ -43,7 +43,7 @@ it; 75 the leadership was lost or given up; 126 and 127 the command could not be
 started; 3 the store was not reached within --connect-timeout; 1 the election
 could not be held, or --on-elected failed; 2 wrong command line.`
 
-// runFlags are those of run beside the ones of every candidate.
+// runFlags are the flags of run in addition to those of every candidate.
 type runFlags struct {
 	candidate
 	command     supervise.Command
@@ -65,12 +65,15 @@ func (v *runFlags) add(c *cobra.Command) {
 	f.IntVar(&v.failures, "health-failures", election.HealthFailuresDefault, "how many health checks in a row must fail to give up the leadership")
 }
 
-// checkHealth refuses flags of a health check that would have no effect.
+// checkHealth returns an error for flags of a health check that would have no effect.
 func (v *runFlags) checkHealth(c *cobra.Command) error {
 	for _, name := range []string{"health-every", "health-failures"} {
 		if c.Flags().Changed(name) && v.health == "" {
 			return cli.Usage("name the check with --health LINE", "--%s has no effect without --health", name)
 		}
+	}
+	if c.Flags().Changed("health-every") && v.healthEvery == 0 { // not the default: somebody asked for none
+		return cli.Usage("write for example --health-every 2s", "--health-every 0s: must be 1ms or more")
 	}
 	if v.failures < 1 {
 		return cli.Usage("write for example --health-failures 1", "--health-failures %d: must be 1 or more", v.failures)
@@ -130,7 +133,7 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 	}
 	command.Wait = waitLeft(command.Wait, time.Since(began))
 	command.OnRemark = func(err error) {
-		if v.forever || !errors.Is(err, supervise.ErrOnElected) { // else it is what the run ends with
+		if v.forever || !errors.Is(err, supervise.ErrOnElected) { // else the error is the result of the run
 			s.news.remark(err)
 		}
 	}
@@ -142,13 +145,13 @@ func (v *candidate) run(c *cobra.Command, command supervise.Command) error {
 	return &exitError{code, err}
 }
 
-// waitLeft is how long to wait for the first leadership when the store was reached after
-// a time: what is left, and enough for one attempt.
+// waitLeft returns how long to wait for the first leadership after the store was reached:
+// the rest of the time, but enough for one attempt.
 func waitLeft(wait, reached time.Duration) time.Duration {
 	return max(wait-reached, min(wait, attemptMax))
 }
 
-// runHint says what to do about the end of a run.
+// runHint returns a hint for the end of a run.
 func runHint(code int, err error) string {
 	if errors.Is(err, supervise.ErrOnElected) {
 		return "the command is started only after --on-elected has ended with code 0, within --hook-limit"

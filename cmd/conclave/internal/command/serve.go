@@ -65,7 +65,14 @@ overrides the file. docs/configuration.md lists every key.`,
   conclave serve --data-dir /var/lib/zookeeper --port 2181
   conclave serve --config zoo.cfg -D zookeeper.snapCount=50000`,
 		Args: takes(4),
-		RunE: v.run,
+		RunE: func(c *cobra.Command, args []string) error {
+			err := v.run(c, args)
+			if err == nil || v.check {
+				return err
+			}
+			_, _, code := cli.Describe(err)
+			return &exitError{code, err} // which is printed for a moment only, so that a service manager can act
+		},
 	}
 	c.Flags().StringVarP(&v.config, "config", "c", "", "zoo.cfg to read")
 	c.Flags().StringArrayVarP(&v.properties, "define", "D", nil, "name=value: a Java property of ZooKeeper, or any key of zoo.cfg; may be repeated")
@@ -78,13 +85,18 @@ overrides the file. docs/configuration.md lists every key.`,
 }
 
 func (v *serve) run(c *cobra.Command, args []string) error {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a log whose reader has gone costs lines, not the server
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // if the reader of the log ends, lines are lost, but not the server
 	crashBySignal()
 	keepMemory()
 	bar := newBar(c.ErrOrStderr(), 0)
 	logger, err := v.log.logger(bar)
 	if err != nil {
 		return err
+	}
+	if !v.check {
+		var wait func()
+		logger, wait = server.LogAside(logger) // nothing in the process waits for the reader of the log
+		defer wait()
 	}
 	config, err := v.read(c, args)
 	if err != nil {
@@ -105,13 +117,17 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		cfg.Audit.User = u.Username
 	}
 	if file, err := filepath.EvalSymlinks(cfg.AuditFile()); err == nil {
-		cfg.Audit.File = file // it is renamed when it is full, which a link such as /dev/stdout is not to be
+		cfg.Audit.File = file // the file is renamed when it is full, which must not happen to a link such as /dev/stdout
 	}
 	if err := openSASL(&cfg, config, logger); err != nil {
 		return err
 	}
-	if _, descriptors := admin.Descriptors(); cfg.ConnsMax == 0 {
-		cfg.ConnsMax = connsOf(descriptors)
+	_, descriptors := admin.Descriptors()
+	if most := connsOf(descriptors); most > 0 && (cfg.ConnsMax <= 0 || cfg.ConnsMax > most) {
+		if cfg.ConnsMax > most {
+			logger.Warn("maxCnxns is more than the limit of file descriptors (ulimit -n) leaves for clients", "maxCnxns", cfg.ConnsMax, "used", most)
+		}
+		cfg.ConnsMax = most
 	}
 	if err := readyBackups(&config.Backup); err != nil {
 		return err
@@ -140,14 +156,18 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	cfg.Commands = commands
 	h := helpers{backups: openBackups(&config.Backup, &cfg), spans: openTraces(config.TraceEndpoint, &cfg),
 		manager: sdnotify.FromEnvironment(os.Getenv, logger)}
-	// From before the port opens: a client may be there, and the operator too, as soon as
-	// it does.
+	// Handle signals before the port opens: from then on there may be clients, and the
+	// operator may interrupt.
 	ctx, stop := untilInterrupted(c.Context())
 	defer stop()
-	s, err := server.New(cfg)
+	s, err := startServer(ctx, cfg)
 	end()
-	if err != nil {
+	switch {
+	case err != nil:
 		return cli.Failed(err, startHint(err))
+	case s == nil:
+		logger.Info("stopped before the start was complete")
+		return nil
 	}
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
 	operators.serve(s, commands, logger)
@@ -163,12 +183,33 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	return serveUntil(ctx, s, logger, h)
 }
 
-// descriptorsKept are the file descriptors that are not for clients: files of the log and of
-// snapshots, other servers, operators. A server that cannot open the next file of its log ends.
+// startServer is server.New, which may read for minutes, but it returns nil without waiting once
+// ctx ends. The process must end then; to be killed at any moment does no harm to a directory.
+func startServer(ctx context.Context, cfg server.Config) (*server.Server, error) {
+	type result struct {
+		s   *server.Server
+		err error
+	}
+	started := make(chan result, 1)
+	go func() {
+		s, err := server.New(cfg)
+		started <- result{s, err}
+	}()
+	select {
+	case r := <-started:
+		return r.s, r.err
+	case <-ctx.Done():
+		return nil, nil
+	}
+}
+
+// descriptorsKept are the file descriptors that are not for clients but for files of the
+// log and of snapshots, other servers, and operators. A server that cannot open the next
+// file of its log ends.
 const descriptorsKept = 512
 
-// connsOf returns how many connections clients may have where no setting says so, by the limit
-// of file descriptors; zero, for no limit, where the system tells none.
+// connsOf returns how many connections clients may have at most, by the limit of file
+// descriptors; zero, for no limit, if the system reports none.
 func connsOf(descriptors uint64) int {
 	if descriptors == 0 || descriptors > 1<<30 {
 		return 0
@@ -176,7 +217,7 @@ func connsOf(descriptors uint64) int {
 	return int(max(descriptors/2, descriptors-min(descriptors, descriptorsKept)))
 }
 
-// place says where among others a server stands, nothing if it is alone.
+// place describes a server's place in its ensemble; nothing for a standalone server.
 func place(cfg *server.Config) string {
 	if cfg.Ensemble == nil {
 		return ""
@@ -188,8 +229,8 @@ func place(cfg *server.Config) string {
 	return fmt.Sprintf(" as server %d of %d, %s", cfg.ID, len(cfg.Ensemble.Members), role)
 }
 
-// inUse is the error of a directory from which another process serves, nil if none does: why
-// ports are taken where a server is started twice. Nothing is made for the answer.
+// inUse returns an error if another process serves from the directory, nil if none does: it
+// explains why ports are in use when a server is started twice. It creates nothing.
 func inUse(cfg *server.Config) error {
 	for _, dir := range []string{cfg.DataDir, cmp.Or(cfg.DataLogDir, cfg.DataDir)} {
 		dir = filepath.Join(dir, "version-2")
@@ -204,7 +245,7 @@ func inUse(cfg *server.Config) error {
 	return nil
 }
 
-// startHint says what to do about a server that does not start.
+// startHint returns a hint about a server that does not start.
 func startHint(err error) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
@@ -221,14 +262,14 @@ func startHint(err error) string {
 	return "`conclave check DIR` looks at a data directory without changing it; docs/operations.md says what to do about what it finds"
 }
 
-// helpers work beside a server; nil where the configuration asks for none.
+// helpers work beside a server; nil if the configuration asks for none.
 type helpers struct {
 	backups *autobackup.Runner
 	spans   *traces.Exporter
 	manager *sdnotify.Manager
 }
 
-// openTraces returns what sends the spans of a server, nil if nothing is traced.
+// openTraces returns the exporter of a server's spans; nil if nothing is traced.
 func openTraces(endpoint string, cfg *server.Config) *traces.Exporter {
 	if endpoint == "" {
 		return nil
@@ -238,7 +279,7 @@ func openTraces(endpoint string, cfg *server.Config) *traces.Exporter {
 	return spans
 }
 
-// serveUntil runs a server until ctx ends, by a signal that asks for its orderly end.
+// serveUntil runs a server until ctx ends, and then stops it in order.
 func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger, h helpers) error {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -262,7 +303,7 @@ func serveUntil(ctx context.Context, s *server.Server, logger *slog.Logger, h he
 	return nil
 }
 
-// read joins file, arguments and flags.
+// read combines file, arguments and flags.
 func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
 	entries, err := v.file()
 	if err != nil {
@@ -274,7 +315,7 @@ func (v *serve) read(c *cobra.Command, args []string) (*zoocfg.Config, error) {
 	}
 	entries = append(append(zoocfg.Environment(os.Getenv), entries...), given...)
 	if v.config == "" && len(args) == 0 {
-		// Without a file the port has ZooKeeper's usual value.
+		// Without a file, use ZooKeeper's usual port.
 		entries = append([]zoocfg.Entry{{Key: "clientPort", Value: "2181"}}, entries...)
 	}
 	return readEntries(entries)
@@ -301,7 +342,7 @@ func readEntries(entries []zoocfg.Entry) (*zoocfg.Config, error) {
 	return config, nil
 }
 
-// file is what stands in the file, if there is one.
+// file returns the settings in the file, if there is one.
 func (v *serve) file() ([]zoocfg.Entry, error) {
 	if v.config == "" {
 		return nil, nil
@@ -317,8 +358,8 @@ func (v *serve) file() ([]zoocfg.Entry, error) {
 	return entries, nil
 }
 
-// unreadScripts remarks the shell scripts beside the file in which Apache's scripts look
-// for Java's flags, unless somebody has given those.
+// unreadScripts returns remarks about the shell scripts beside the file in which Apache's
+// scripts look for Java flags, unless such flags were given.
 func (v *serve) unreadScripts(value func(string) string) (remarks []string) {
 	if v.config == "" || value("SERVER_JVMFLAGS") != "" || value("JVMFLAGS") != "" {
 		return nil
@@ -335,8 +376,8 @@ func (v *serve) unreadScripts(value func(string) string) (remarks []string) {
 
 const configHint = "docs/configuration.md lists every key with its form; `conclave dev` needs no configuration"
 
-// commandLine turns arguments, flags and properties into settings, in this
-// order: the later ones win.
+// commandLine converts arguments, flags and properties to settings, in this order: later
+// ones win.
 func (v *serve) commandLine(c *cobra.Command, args []string) ([]zoocfg.Entry, error) {
 	var entries []zoocfg.Entry
 	if len(args) > 0 {
@@ -359,7 +400,7 @@ func (v *serve) commandLine(c *cobra.Command, args []string) ([]zoocfg.Entry, er
 	return append(entries, defined...), err
 }
 
-// defined are the settings of -D.
+// defined returns the settings of -D.
 func (v *serve) defined() (entries []zoocfg.Entry, err error) {
 	for _, text := range v.properties {
 		entry, err := zoocfg.Property(text)
@@ -371,7 +412,7 @@ func (v *serve) defined() (entries []zoocfg.Entry, err error) {
 	return entries, nil
 }
 
-// logFlags say what of a server's log is written, and how.
+// logFlags say which parts of a server's log are written, and how.
 type logFlags struct{ level, format string }
 
 func (l *logFlags) add(c *cobra.Command) {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/adminport"
@@ -13,14 +14,14 @@ import (
 	"github.com/conclave-project/conclave/internal/server"
 )
 
-// operatorPorts are the ports that the configuration asks for beside those of clients and
-// servers; nil where it does not.
+// operatorPorts are the configured ports other than those for clients and servers; nil if
+// not configured.
 type operatorPorts struct {
 	config                  *zoocfg.Config
-	metrics, scrapes, admin *httpport.Port // scrapes: metrics over TLS, on a port of its own
+	metrics, scrapes, admin *httpport.Port // scrapes is for metrics over TLS on a port of its own
 }
 
-// openOperatorPorts opens them.
+// openOperatorPorts opens these ports.
 func openOperatorPorts(config *zoocfg.Config, tls *securePorts) (p operatorPorts, err error) {
 	p.config = config
 	open := func(port **httpport.Port, what, host string, number int, hint string) bool {
@@ -56,10 +57,12 @@ func openOperatorPorts(config *zoocfg.Config, tls *securePorts) (p operatorPorts
 	return p, nil
 }
 
-// serve tells of a server there.
+// serve shows a server on these ports.
 func (p operatorPorts) serve(s *server.Server, commands admin.Commands, logger *slog.Logger) {
+	var limited atomic.Int64
 	if p.metrics != nil || p.scrapes != nil {
 		collector := metrics.New(s, version)
+		collector.SnapshotsLimited = limited.Load
 		collector.PlainAdmin = func() int64 { return p.metrics.Plain() + p.admin.Plain() }
 		handler := metrics.Handler(collector, p.config.Metrics.Process, logger)
 		for _, port := range []*httpport.Port{p.metrics, p.scrapes} {
@@ -70,7 +73,8 @@ func (p operatorPorts) serve(s *server.Server, commands admin.Commands, logger *
 		}
 	}
 	if a := p.config.Admin; p.admin != nil {
-		p.admin.Serve(adminport.Handler(s, commands, a.Path), time.Duration(a.IdleMs)*time.Millisecond, logger)
+		copies := adminport.Copies{Enabled: a.Snapshots, Every: time.Duration(a.SnapshotMs) * time.Millisecond, Limited: func() { limited.Add(1) }}
+		p.admin.Serve(adminport.Handler(s, commands, a.Path, copies), time.Duration(a.IdleMs)*time.Millisecond, logger)
 		logger.Info("the admin port is served", "address", p.admin.Addr().String(), "path", a.Path, "speaks", p.admin.Speaks())
 	}
 }

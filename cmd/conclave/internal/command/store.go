@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// storeFlags name the store of elections.
+// storeFlags are the flags that name the store of elections.
 type storeFlags struct {
 	tlsFlags
 	saslFlag
@@ -33,7 +33,7 @@ type opened struct {
 	election.Backend
 	kind
 	shown     string   // its URL, for people
-	addresses []string // of its servers, if they are known
+	addresses []string // of its servers, if known
 	close     func()
 	distrust  *distrust // of servers over TLS; nil for others
 }
@@ -48,11 +48,11 @@ func (s *storeFlags) open(ctx context.Context) (*opened, error) {
 	if err != nil {
 		return nil, explainOpen(k, err)
 	}
-	// What was not released when the process ends expires by itself.
+	// What was not released when the process ends will expire.
 	return &opened{b, k, t.shown(), k.addresses(t), func() { _ = closeBackend() }, t.distrust}, nil
 }
 
-// look is open for commands that only look at elections, or ask leaders.
+// look is open for commands that only look at elections, or send requests to leaders.
 func (s *storeFlags) look(ctx context.Context) (*opened, error) {
 	if k, _, err := s.named(); err == nil && k.membersOnly {
 		return nil, cli.Usage("use it with conclave run, lock or elect: their output shows who leads",
@@ -61,13 +61,13 @@ func (s *storeFlags) look(ctx context.Context) (*opened, error) {
 	return s.open(ctx)
 }
 
-// named returns what the flags or the environment name.
+// named returns the store that the flags or the environment name.
 func (s *storeFlags) named() (kind, target, error) {
 	text := s.store
 	if text == "" {
 		var set bool
 		if text, set = os.LookupEnv(cli.StoreVariable); set && text == "" {
-			// Each host would elect by itself.
+			// Each host would elect on its own.
 			return kind{}, target{}, cli.Usage("give it a value, or unset it", "%s is empty", cli.StoreVariable)
 		}
 	}
@@ -111,10 +111,14 @@ func explainOpen(k kind, err error) error {
 	if errors.As(err, &own) {
 		return err
 	}
-	return cli.Failed(err, "a URL of this store looks like "+k.example)
+	hint := "a URL of this store looks like " + k.example
+	if errors.Is(err, election.ErrPermanent) {
+		return cli.Usage(hint, "%w", err)
+	}
+	return cli.Failed(err, hint)
 }
 
-// operator returns the backend as one that answers operators.
+// operator returns the backend as an election.Operator.
 func (o *opened) operator() (election.Operator, error) {
 	if op, ok := o.Backend.(election.Operator); ok {
 		return op, nil
@@ -141,8 +145,8 @@ func (b *electionFlags) add(c *cobra.Command) {
 	}
 }
 
-// take makes the first of the arguments the name of the election, unless a flag
-// has named it, and returns the others.
+// take takes the first argument as the name of the election, unless a flag has named it,
+// and returns the other arguments.
 func (b *electionFlags) take(c *cobra.Command, args []string) ([]string, error) {
 	if b.name == "" {
 		if len(args) == 0 {
@@ -168,14 +172,14 @@ func (b *electionFlags) only(c *cobra.Command, args []string) error {
 	return err
 }
 
-// twice is the error of a command line that names an election with a flag and without.
+// twice returns the error for a command line that names the election both with a flag and
+// without.
 func (b *electionFlags) twice(other string) error {
 	return cli.Usage("name it once: as the first argument or with --election", "two elections are named, %q and %q", other, b.name)
 }
 
-// takeCommand makes what stands before the two dashes the name of the election
-// and returns the command after them. With --election, the dashes may be left
-// out.
+// takeCommand takes what is before the two dashes as the name of the election, and returns
+// the command after them. With --election the dashes may be omitted.
 func (b *electionFlags) takeCommand(c *cobra.Command, args []string) ([]string, error) {
 	hint := fmt.Sprintf("put it after two dashes: %s NAME -- COMMAND", c.CommandPath())
 	named, command := args, []string(nil)
@@ -199,7 +203,7 @@ func (b *electionFlags) takeCommand(c *cobra.Command, args []string) ([]string, 
 	return command, nil
 }
 
-// candidate is the flags of the commands that want to lead.
+// candidate is the flags of commands that want to lead.
 type candidate struct {
 	electionFlags
 	id       string
@@ -208,10 +212,10 @@ type candidate struct {
 	metadata string
 	quiet    bool
 	times    bool
-	connect  time.Duration // 0 is without end
-	slow     time.Duration // the same for servers that do not refuse connections, if it is longer
+	connect  time.Duration // 0 means without limit
+	slow     time.Duration // the same for servers that do not refuse connections, if longer
 	forever  bool
-	options  election.Options // what only some commands set
+	options  election.Options // set only by some commands
 }
 
 func (v *candidate) add(c *cobra.Command) {
@@ -225,12 +229,12 @@ func (v *candidate) add(c *cobra.Command) {
 	c.Flags().BoolVar(&v.times, "timestamps", false, "begin each line about the election with the time, if no journal does that")
 }
 
-// elector makes the candidate.
+// elector creates the candidate.
 func (v *candidate) elector(c *cobra.Command) (*running, error) {
 	if v.connect < 0 {
 		return nil, cli.Usage("write for example --connect-timeout 10s", "--connect-timeout %v is negative", v.connect)
 	}
-	for _, name := range []string{"lease", "grace", "hook-limit"} { // zero would be the default
+	for _, name := range []string{"lease", "grace", "hook-limit"} { // zero would mean the default
 		if given, err := c.Flags().GetDuration(name); err == nil && c.Flags().Changed(name) && given <= 0 {
 			return nil, cli.Usage("write for example --"+name+" 10s", "--%s %v: must be above zero", name, given)
 		}
@@ -252,7 +256,7 @@ func (v *candidate) elector(c *cobra.Command) (*running, error) {
 	options.ID, options.Lease, options.Priority, options.OnEvent = v.id, v.lease, v.priority, news.event
 	options.Metadata = []byte(v.metadata)
 	options.Once = !v.forever
-	options.MayOverlap = !b.Traits().Exclusive // the URL names the algorithm
+	options.MayOverlap = !b.Traits().Exclusive // the URL has chosen the algorithm
 	elector, err := election.New(b.Backend, v.name, options)
 	if err != nil {
 		b.close()
@@ -262,7 +266,7 @@ func (v *candidate) elector(c *cobra.Command) (*running, error) {
 	return &running{elector, news, b}, nil
 }
 
-// running is a candidate, and where its news go.
+// running is a candidate, with the reporter of its news.
 type running struct {
 	*election.Elector
 	news *reporter

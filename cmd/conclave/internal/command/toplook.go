@@ -16,19 +16,19 @@ import (
 	"github.com/conclave-project/conclave/election"
 )
 
-// overseer looks at the servers of an ensemble, and at its elections, as often as it is
-// asked to. One goroutine at a time may call look, and one elected or dump.
+// overseer looks at the servers of an ensemble, and at its elections, when it is asked to.
+// Only one goroutine at a time may call look, and only one elected or dump.
 type overseer struct {
 	inspector
 	store     cli.Store
 	only      bool
-	clients   bool              // they are asked for
+	clients   bool              // whether to ask for clients
 	named     []string          // by the user
-	found     []string          // beside them, by what servers have told; nil before the first look
+	found     []string          // further servers that were reported; nil before the first look
 	ids       map[string]string // of servers, by their addresses
-	elections int               // how many are looked at
+	elections int               // how many elections to look at
 	open      func(ctx context.Context, servers string) (*opened, error)
-	opened    *opened // where elections are looked at; nil before, and after an error
+	opened    *opened // for looking at elections; nil before, and after an error
 	dumped    dumped  // at dumpedAt
 	dumpedAt  time.Time
 }
@@ -42,7 +42,7 @@ func (v *topping) overseer() (*overseer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := v.credentials(); err != nil { // a file is read once, for all sessions
+	if _, err := v.credentials(); err != nil { // read a file only once for all sessions
 		return nil, err
 	}
 	o := &overseer{store: store, only: v.only, clients: v.clients > 0, named: cli.ServerList(store.Servers), elections: v.elections}
@@ -55,14 +55,14 @@ func (v *topping) overseer() (*overseer, error) {
 	return o, nil
 }
 
-// close is called when neither look nor elected is under way.
+// close must be called when neither look nor elected is running.
 func (o *overseer) close() {
 	if o.opened != nil {
 		o.opened.close()
 	}
 }
 
-// look is what was seen of all servers at once.
+// look is what was seen of all servers at one time.
 type look struct {
 	at       time.Time
 	servers  []standing
@@ -110,9 +110,9 @@ func (o *overseer) look(ctx context.Context) look {
 	return seen
 }
 
-// remember notes the servers to ask the next time: a server that has left is not one of
-// them, unless it was named, or nobody tells who the servers are. One that does not tell its
-// id has the one that it had.
+// remember records the servers to ask next time. A server that has left is dropped, unless
+// it was named, or no server reports who the servers are. A server that does not report its
+// id keeps the last one.
 func (o *overseer) remember(all []standing, told bool) {
 	var members []string
 	for _, s := range all {
@@ -134,8 +134,8 @@ func (o *overseer) remember(all []standing, told bool) {
 	o.found, o.ids = found, ids
 }
 
-// askAdminPorts asks those that do not tell mntr, where a host has one server: of several
-// nobody knows whose the port is.
+// askAdminPorts asks the admin ports of servers that do not report mntr, if there is only
+// one server on the host: with several, it is not known whose port it is.
 func (o *overseer) askAdminPorts(ctx context.Context, all []standing) {
 	hosts := map[string]int{}
 	for _, s := range all {
@@ -152,14 +152,14 @@ func (o *overseer) askAdminPorts(ctx context.Context, all []standing) {
 	group.Wait()
 }
 
-// monitor asks the admin port of a server for what mntr would have told.
+// monitor asks the admin port of a server for the values of mntr.
 func (o *overseer) monitor(ctx context.Context, s *standing) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	host, _, _ := net.SplitHostPort(s.Server)
-	fields, err := o.report(ctx, net.JoinHostPort(host, strconv.Itoa(o.adminPort))+"/commands/monitor")
+	fields, err := o.report(ctx, net.JoinHostPort(host, strconv.Itoa(int(o.adminPort)))+"/commands/monitor")
 	if err != nil {
-		return // nobody has promised that there is one
+		return // there may be none
 	}
 	s.Mntr = map[string]string{}
 	for name, value := range fields {
@@ -192,13 +192,13 @@ func (o *overseer) askClients(ctx context.Context, all []standing, problems []st
 // elected is what was seen of the elections.
 type elected struct {
 	all     []seen
-	more    int       // there are, and were not looked at
+	more    int       // how many elections exist that were not looked at
 	others  []foreign // of other libraries
 	problem string
 }
 
-// elected looks at the first elections of the tree, if any are asked for, at the servers of
-// a look.
+// elected looks at the first elections of the tree, at the servers of a look, if elections
+// are wanted.
 func (o *overseer) elected(ctx context.Context, at *look) elected {
 	if o.elections == 0 {
 		return elected{}
@@ -206,7 +206,7 @@ func (o *overseer) elected(ctx context.Context, at *look) elected {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	var others []foreign
-	if told, err := o.dump(ctx, at); err == nil { // few servers allow it, and nobody has promised that they do
+	if told, err := o.dump(ctx, at); err == nil { // few servers allow it, so an error is ignored
 		others = foreignElections(told.ephemerals)
 	}
 	e, err := o.lookAtElections(ctx, at.addresses())
@@ -224,8 +224,8 @@ func (o *overseer) elected(ctx context.Context, at *look) elected {
 	return elected{others: others, problem: "elections: " + err.Error()}
 }
 
-// dumpTime is how long sessions and ephemerals that were told count: a leader copies all of
-// them to answer.
+// dumpTime is how long reported sessions and ephemerals remain valid: a leader copies all
+// of them for an answer.
 const dumpTime = 5 * time.Second
 
 // dump asks the servers of a look for sessions and ephemerals.
@@ -244,7 +244,8 @@ func (o *overseer) dump(ctx context.Context, at *look) (dumped, error) {
 	return told, err
 }
 
-// asking asks the servers that have answered in a look, first those that know all.
+// asking returns an inspector for the servers that have answered in a look, those that know
+// all sessions first.
 func (o *overseer) asking(at *look) (*inspector, error) {
 	i := o.inspector
 	i.servers, i.remarks = nil, new(strings.Builder)
@@ -290,7 +291,7 @@ func (o *overseer) lookAtElections(ctx context.Context, servers []string) (e ele
 	return e, nil
 }
 
-// glimpseOf is an election as it is now.
+// glimpseOf returns the current view of an election.
 func glimpseOf(ctx context.Context, b election.Backend, name string) election.View {
 	for v, err := range b.Observe(ctx, name) {
 		v.Election, v.Err = name, err

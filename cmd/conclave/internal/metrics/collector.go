@@ -12,21 +12,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// sample is one look at a server.
+// sample is the state of a server at one scrape.
 type sample struct {
 	server.Status
 	server.Meters
 	version       string
 	opened, limit float64 // file descriptors
 	connsMax      int     // connections of clients; 0 is no limit
-	plainAdmin    int64
 	dirs          []dir
+
+	plainAdmin, snapshotsLimited int64
 }
 
 // dir is a directory of the server's data.
 type dir struct{ use, path string }
 
-// Server is what is looked at: a *server.Server.
+// Server is the server that is scraped: a *server.Server.
 type Server interface {
 	Status() server.Status
 	Meters() server.Meters
@@ -36,15 +37,18 @@ type Server interface {
 	DirBytes(dir string) int64
 }
 
-// Collector answers scrapes. It may be scraped by several at a time.
+// Collector answers scrapes. Several scrapes may run at the same time.
 type Collector struct {
 	server  Server
 	version string
 	now     func() time.Time
 
-	// PlainAdmin returns how many connections without TLS have come to the ports for
-	// operators that speak both; nil: there is none. It is set before the first scrape.
+	// PlainAdmin returns how many connections without TLS the ports for operators that
+	// accept both have had; nil: there is no such port. Set it before the first scrape.
 	PlainAdmin func() int64
+	// SnapshotsLimited returns how many requests for a snapshot the admin port has refused
+	// because they came too soon; nil: there is no such port. Set it before the first scrape.
+	SnapshotsLimited func() int64
 
 	windows struct {
 		sync.Mutex
@@ -52,8 +56,8 @@ type Collector struct {
 	}
 }
 
-// New returns the collector of a server that is, or will be, running: until then a
-// scrape waits. version is that of the program.
+// New returns the collector of a server that is running or will be: until then a
+// scrape waits. version is the program's.
 func New(s Server, version string) *Collector {
 	c := &Collector{server: s, version: version, now: time.Now}
 	c.windows.of = map[string]*window{}
@@ -65,7 +69,7 @@ func (c *Collector) Describe(chan<- *prometheus.Desc) {}
 
 var errEnded = errors.New("metrics: the server has ended")
 
-// Collect looks at the server once.
+// Collect reads the server's state once.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s := &sample{Status: c.server.Status(), Meters: c.server.Meters(), version: c.version}
 	if s.Ended {
@@ -76,6 +80,9 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	s.opened, s.limit, s.connsMax = float64(opened), float64(limit), c.server.Config().ConnsMax
 	if c.PlainAdmin != nil {
 		s.plainAdmin = c.PlainAdmin()
+	}
+	if c.SnapshotsLimited != nil {
+		s.snapshotsLimited = c.SnapshotsLimited()
 	}
 	s.dirs = []dir{{"snapshots", c.server.SnapDir()}, {"log", c.server.LogDir()}}
 	for i := range names {
@@ -89,7 +96,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 			out <- c.summary(r, "", r.spread(s))
 		case r.of != nil:
 			for _, l := range r.of(s) {
-				if utf8.ValidString(l.key) { // one that is no label would take all figures away
+				if utf8.ValidString(l.key) { // an invalid label would fail the whole scrape
 					out <- c.labelled(r, &l)
 				}
 			}
@@ -99,10 +106,10 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	c.disks(s.dirs, out)
 }
 
-// label is that of sets, as in ZooKeeper.
+// label is the label of sets, as in ZooKeeper.
 const label = "key"
 
-// labelled gives one of a set.
+// labelled emits one metric of a set.
 func (c *Collector) labelled(r *name, l *labelled) prometheus.Metric {
 	desc := prometheus.NewDesc(r.name, r.text, []string{label}, nil)
 	switch {
@@ -116,7 +123,7 @@ func (c *Collector) labelled(r *name, l *labelled) prometheus.Metric {
 	return prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(l.sum), l.key)
 }
 
-// summary gives a distribution as ZooKeeper's summaries are, with a key in a set.
+// summary emits a distribution in the form of ZooKeeper's summaries, with a key if it is in a set.
 func (c *Collector) summary(r *name, key string, d *tally.Distribution) prometheus.Metric {
 	c.windows.Lock()
 	defer c.windows.Unlock()

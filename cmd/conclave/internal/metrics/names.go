@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// kind is what a name is in ZooKeeper 3.9.5.
+// kind is the kind of a metric in ZooKeeper 3.9.5.
 type kind string
 
 const (
@@ -17,7 +17,7 @@ const (
 	counter  kind = "counter"
 	basic    kind = "summary"                // with the median
 	advanced kind = "summary with quantiles" // with those of 0.5, 0.9 and 0.99
-	set      kind = "set"                    // one for each name of something
+	set      kind = "set"                    // one metric for each name of something
 )
 
 func (k kind) value() prometheus.ValueType {
@@ -27,7 +27,8 @@ func (k kind) value() prometheus.ValueType {
 	return prometheus.GaugeValue
 }
 
-// name is a row of the table: served, if value, spread or of is set, or why not.
+// name is a row of the table: a metric that is served, if value, spread or of is set, or else the
+// reason why not.
 type name struct {
 	name string
 	kind kind
@@ -35,19 +36,19 @@ type name struct {
 
 	value  func(*sample) (v float64, there bool)
 	spread func(*sample) *tally.Distribution
-	unit   float64 // that many of the distribution's make one of the metric's
+	unit   float64 // how many units of the distribution make one of the metric's
 	of     func(*sample) []labelled
 }
 
-// labelled is one of a set: a gauge or a counter has its value as sum; of a summary without
-// quantiles spread is nil.
+// labelled is one metric of a set: the value of a gauge or counter is in sum; spread is nil
+// for a summary without quantiles.
 type labelled struct {
 	key        string
 	count, sum int64
 	spread     *tally.Distribution
 }
 
-// summaries are the sets of summaries, and counted those of counters; the others are gauges.
+// summaries are the sets of summaries, and counted the sets of counters; all other sets are gauges.
 var (
 	summaries = map[string]bool{"write_per_namespace": true, "read_per_namespace": true, "ack_latency": true}
 	counted   = map[string]bool{"quota_exceeded_error_per_namespace": true}
@@ -68,7 +69,7 @@ const (
 	whyCache   = "no meaning: there is no cache of replies"
 	whyDead    = "no meaning: a watch goes with its connection at once"
 	whyMasters = "no meaning: what an observer master hands on leaves in the step that delivers it"
-	whyAdmin   = "no meaning: the admin port has no snapshot and no restore"
+	whyAdmin   = "no meaning: the admin port has no restore"
 	whyJava    = "no meaning: there is no Java process; `go_gc_duration_seconds` tells of pauses"
 	whyEnds    = "no meaning: such an error ends the server"
 	whyLoyal   = "no meaning: a leader that waits for a quorum gives up after initLimit, whatever the others vote"
@@ -85,7 +86,7 @@ func number(f func(*sample) float64) func(*sample) (float64, bool) {
 	return func(s *sample) (float64, bool) { return f(s), true }
 }
 
-// leading is f on a leader alone, as in ZooKeeper.
+// leading restricts f to leaders, as in ZooKeeper.
 func leading(f func(*sample) float64) func(*sample) (float64, bool) {
 	return func(s *sample) (float64, bool) {
 		if s.Mode != server.ModeLeader {
@@ -109,7 +110,7 @@ func both(a, b *tally.Distribution) *tally.Distribution {
 	return &sum
 }
 
-// quorumAck is what an ensemble's server has decided: alone there is no quorum to wait for.
+// quorumAck is only for servers of an ensemble: a server alone has no quorum to wait for.
 func quorumAck(s *sample) *tally.Distribution {
 	if s.Ensemble == nil {
 		return &tally.Distribution{}
@@ -168,12 +169,14 @@ var names = []name{
 	{name: "open_file_descriptor_count", kind: gauge, text: "open file descriptors", value: number(func(s *sample) float64 { return float64(s.opened) })},
 	{name: "max_file_descriptor_count", kind: gauge, text: "limit of open file descriptors", value: number(func(s *sample) float64 { return float64(s.limit) })},
 	{name: "auth_failed_count", kind: gauge, text: "authentications that failed", value: number(func(s *sample) float64 { return float64(s.AuthFailed) })},
-	{name: "quorum_size", kind: gauge, text: "participants of the configuration", value: func(s *sample) (float64, bool) { return float64(s.Participants), s.Ensemble != nil }},
+	{name: "quorum_size", kind: gauge, text: "participants of the configuration, on a server that leads, follows or observes", value: func(s *sample) (float64, bool) {
+		return float64(s.Participants), s.Mode == server.ModeLeader || s.Mode == server.ModeFollower || s.Mode == server.ModeObserver
+	}},
 	{name: "learners", kind: gauge, text: "learners linked to this leader", value: leading(func(s *sample) float64 { return float64(len(s.Learners)) })},
 	{name: "synced_followers", kind: gauge, text: "followers with a vote that are served", value: synced(0)},
 	{name: "synced_non_voting_followers", kind: gauge, text: "followers without a vote that are served", value: synced(2)},
 	{name: "synced_observers", kind: gauge, text: "observers that are served", value: func(s *sample) (float64, bool) {
-		_, observers, _ := s.Synced() // on a follower those of an observer master
+		_, observers, _ := s.Synced() // on a follower, the observers of an observer master
 		return float64(observers), s.Mode == server.ModeLeader || s.Mode == server.ModeFollower
 	}},
 	{name: "pending_syncs", kind: gauge, text: "syncs that this leader has not answered", value: leading(func(s *sample) float64 { return float64(s.PendingSyncs) })},
@@ -195,7 +198,7 @@ var names = []name{
 	{name: "fsynctime", kind: basic, text: "syncs of the log, ms", spread: func(s *sample) *tally.Distribution { return &s.SyncTimes }, unit: ms},
 	{name: "snapshottime", kind: basic, text: "snapshots written, ms", spread: func(s *sample) *tally.Distribution { return &s.Snapshots }, unit: ms},
 	{name: "snapshot_error_count", kind: counter, text: "snapshots that could not be written", value: number(func(s *sample) float64 { return float64(s.SnapshotsFailed) })},
-	{name: "snapshot_rate_limited_count", kind: counter, text: whyAdmin},
+	{name: "snapshot_rate_limited_count", kind: counter, text: "requests to the admin port for a snapshot that were refused because they came too soon", value: number(func(s *sample) float64 { return float64(s.snapshotsLimited) })},
 	{name: "restore_time", kind: basic, text: whyAdmin},
 	{name: "restore_error_count", kind: counter, text: whyAdmin},
 	{name: "restore_rate_limited_count", kind: counter, text: whyAdmin},

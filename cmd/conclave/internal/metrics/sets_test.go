@@ -18,7 +18,7 @@ import (
 	"github.com/conclave-project/conclave/internal/zab"
 )
 
-// told is a server that says what a test wants.
+// told is a server whose values the test sets.
 type told struct {
 	status server.Status
 	meters server.Meters
@@ -70,7 +70,7 @@ func value(t *testing.T, text string) float64 {
 }
 
 // TestEachNameTellsOfItsOwn gives each figure of a server a value that no other has, and
-// looks for it under the name that it belongs to: two that are exchanged show.
+// looks for it under the name that it belongs to: so two that are swapped are noticed.
 func TestEachNameTellsOfItsOwn(t *testing.T) {
 	var s told
 	next := int64(1000)
@@ -89,12 +89,13 @@ func TestEachNameTellsOfItsOwn(t *testing.T) {
 	m.AckDelays = map[quorum.ID]tally.Distribution{2: ack}
 	collector := New(&s, "1")
 	collector.PlainAdmin = func() int64 { return 88 }
+	collector.SnapshotsLimited = func() int64 { return 89 }
 	port := httptest.NewServer(Handler(collector, false, slog.New(slog.DiscardHandler)))
 	defer port.Close()
 	_, text, got := scrape(t, port)
 	sum := func(d *tally.Distribution) float64 { return float64(d.Sum) }
 	for key, want := range map[string]float64{
-		"last_client_response_size": float64(m.ReplyBytes.Last), "max_client_response_size": float64(m.ReplyBytes.Max),
+		"snapshot_rate_limited_count": 89, "last_client_response_size": float64(m.ReplyBytes.Last), "max_client_response_size": float64(m.ReplyBytes.Max),
 		"min_client_response_size": float64(m.ReplyBytes.Min), "outstanding_tls_handshake": float64(m.Handshaking),
 		"non_mtls_remote_conn_count": float64(m.PlainRemote), "non_mtls_local_conn_count": float64(m.PlainLocal),
 		`quota_count_limit_per_namespace{key="q"}`: 61, `quota_bytes_limit_per_namespace{key="q"}`: 62,
@@ -159,8 +160,8 @@ func TestASpaceIsThatOfTheDisk(t *testing.T) {
 	}
 }
 
-// TestLearnersThatSayOneNumberEndNoScrape: strangers may, and a learner that comes again has
-// two links for a moment.
+// TestLearnersThatSayOneNumberEndNoScrape: strangers may claim any number, and a learner
+// that reconnects has two links for a moment.
 func TestLearnersThatSayOneNumberEndNoScrape(t *testing.T) {
 	s := told{dir: t.TempDir()}
 	s.status.Ensemble = new(ensemble.Config)

@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/internal/ensemble"
 )
 
-// member reads a static file of server 2 beside these files.
+// member reads a static file of server 2, together with the other files.
 func member(t testing.TB, lines string, files map[string]string, given ...Entry) (*Config, error) {
 	t.Helper()
 	entries, err := Parse("/etc/zoo.cfg", []byte(lines))
@@ -108,14 +108,17 @@ func TestWhatAnEnsembleLacksIsTold(t *testing.T) {
 
 func TestWhatAnEnsembleShouldHaveIsRemarked(t *testing.T) {
 	for lines, want := range map[string]string{
-		strings.Replace(servers, "server.3", "#", 1):         "/etc/zoo.cfg:5: server.1: no failure of a server is survived: that takes three participants, but here are 2",
-		servers + "server.4=d:1:2":                           "/etc/zoo.cfg:5: server.1: 4 participants survive no more failures than 3 do",
-		servers + "peerType=observer":                        "/etc/zoo.cfg:8: peerType: is not the role in /etc/zoo.cfg:6, which counts",
-		servers + "sslQuorum=true\nsslQuorum=false":          "/etc/zoo.cfg:9: sslQuorum: stands twice, line 8 is not used",
-		servers + "peerType=participant\nsslQuorum=false":    "",
-		servers + "ssl.quorum.keyStore.location=/k.pem":      "/etc/zoo.cfg:8: ssl.quorum.keyStore.location: has no effect: without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS",
-		servers + "sslQuorum=true\nssl.quorum.crl=false":     "",
-		"standaloneEnabled=false\nserver.2=b:2888:3888;2182": "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, but here are 1",
+		strings.Replace(servers, "server.3", "#", 1):                        "/etc/zoo.cfg:5: server.1: no failure of a server is survived: that takes three participants, but here are 2",
+		servers + "server.4=d:1:2":                                          "/etc/zoo.cfg:5: server.1: 4 participants survive no more failures than 3 do",
+		servers + "peerType=observer":                                       "/etc/zoo.cfg:8: peerType: is not the role in /etc/zoo.cfg:6, which counts",
+		servers + "sslQuorum=true\nsslQuorum=false":                         "/etc/zoo.cfg:9: sslQuorum: stands twice, line 8 is not used",
+		servers + "conclave.reconfigSecurePorts=true":                       "/etc/zoo.cfg:8: conclave.reconfigSecurePorts: has no effect: reconfigEnabled is not set",
+		servers + "conclave.ownLine=b:2888:3888;2182":                       "/etc/zoo.cfg:8: conclave.ownLine: has no effect: reconfigEnabled is not set",
+		servers + "conclave.reconfigSecurePorts=true\nreconfigEnabled=true": "",
+		servers + "peerType=participant\nsslQuorum=false":                   "",
+		servers + "ssl.quorum.keyStore.location=/k.pem":                     "/etc/zoo.cfg:8: ssl.quorum.keyStore.location: has no effect: without sslQuorum or portUnification, and an ensemble, no port for servers speaks TLS",
+		servers + "sslQuorum=true\nssl.quorum.crl=false":                    "",
+		"standaloneEnabled=false\nserver.2=b:2888:3888;2182":                "/etc/zoo.cfg:6: server.2: no failure of a server is survived: that takes three participants, but here are 1",
 	} {
 		c, err := member(t, static+lines, nil)
 		if err != nil || strings.Join(c.Remarks, "\n") != want || c.Server.Ensemble == nil {
@@ -202,7 +205,8 @@ func TestAnEnsembleOfTheCommandLineIsNotKept(t *testing.T) {
 	}
 }
 
-// A server that refuses data of another ensemble tells to write the version there.
+// A server that refuses data of another ensemble tells the operator to write the version
+// there.
 func TestVersionOfADynamicFileIsInItsNameOrInALine(t *testing.T) {
 	for _, c := range []struct {
 		name, line string
@@ -225,8 +229,8 @@ func TestVersionOfADynamicFileIsInItsNameOrInALine(t *testing.T) {
 	}
 }
 
-// TestServerWhoseEnsembleIsGoneDoesNotStartAloneInSilence: an empty dynamic file is refused, and a server alone on the
-// directory of one of an ensemble is told so.
+// TestServerWhoseEnsembleIsGoneDoesNotStartAloneInSilence: an empty dynamic file is
+// refused, and a standalone server on the directory of an ensemble's server logs a remark.
 func TestServerWhoseEnsembleIsGoneDoesNotStartAloneInSilence(t *testing.T) {
 	const name = "/etc/zoo.cfg.dynamic.100000000"
 	for _, text := range []string{"", "# all gone\n", "version=100000000\n"} {
@@ -247,8 +251,8 @@ func TestServerWhoseEnsembleIsGoneDoesNotStartAloneInSilence(t *testing.T) {
 	}
 }
 
-// TestMembersOnlyThatIsNotHeldIsRemarked: who sets it to true, and lets others in by
-// another key, is told by which; what is so by itself is no remark.
+// TestMembersOnlyThatIsNotHeldIsRemarked: if an operator sets it to true, and another key
+// lets others in, a remark names that key; there is no remark about defaults.
 func TestMembersOnlyThatIsNotHeldIsRemarked(t *testing.T) {
 	const (
 		tls  = servers + "sslQuorum=true\n"
@@ -277,8 +281,8 @@ func TestMembersOnlyThatIsNotHeldIsRemarked(t *testing.T) {
 	}
 }
 
-// Images of containers write 0.0.0.0 into a server's own line. With reconfigs that line comes to all
-// servers, which would look for its server on their own machines.
+// Container images write 0.0.0.0 into a server's own line. With reconfigs, this line
+// reaches all servers, which would look for that server on their own machines.
 func TestAddressOfEachMachineIsRemarkedWithReconfigs(t *testing.T) {
 	const (
 		three = "server.1=a:2888:3888;2181\nserver.2=%s:2888:3888;2182\nserver.3=c:2888:3888;2183\n"
@@ -303,8 +307,8 @@ func TestAddressOfEachMachineIsRemarkedWithReconfigs(t *testing.T) {
 	}
 }
 
-// A server that dials an address that two have reaches one of them, or itself. One for clients is
-// remarked.
+// A server that dials an address of two servers reaches only one of them, or itself. A
+// shared address for clients is only remarked on.
 func TestAddressOfTwoServersIsRefused(t *testing.T) {
 	for lines, want := range map[string]string{
 		servers: "",

@@ -13,63 +13,64 @@ import (
 	"github.com/conclave-project/conclave/internal/snap"
 )
 
-// meaning is what a setting of Apache's is here: one of three, and none is silent.
+// meaning is how this server treats a setting of Apache's. All three ways are reported in
+// some form.
 type meaning int
 
 const (
 	works     meaning = iota
-	noMeaning         // there is nothing that it could change: it is noted at the start
-	notServed         // this version does not have it: a value that asks for it is refused
+	noMeaning         // there is nothing that it could change: a note at the start says so
+	notServed         // this version lacks the feature: a value that asks for it is refused
 )
 
-// setting is what one key means here: a row of the table, without its name.
+// setting describes one key: a row of the table, without its name.
 type setting struct {
-	read    func(string) error // checks the value, and takes it if it has an effect
-	initial string             // what counts if it is not given, as docs/configuration.md writes it
+	read    func(string) error // checks the value, and stores it if it has an effect
+	initial string             // the default, as docs/configuration.md writes it
 	about   string             // what it does
-	means   meaning            // which of the three it is
+	means   meaning            // how it is treated
 	without string             // why the key has no effect; "" if it has one
-	served  string             // notServed: values ("|" between) that ask for nothing; "" if all ask
-	refuse  bool               // another one is an error and not a remark
+	served  string             // notServed: values ("|" between) that do not ask for the feature; "" if every value does
+	refuse  bool               // any other value is an error, not a remark
 
-	inEnsemble bool // that is so in an ensemble; alone a server has no use for it
-	javaOnly   bool // Apache takes it as a Java property alone, and ignores it in a file
+	inEnsemble bool // the treatment is for an ensemble; a standalone server does not use the key
+	javaOnly   bool // Apache reads it only as a Java property, and ignores it in a file
 }
 
-// used has an effect.
+// used returns a setting that has an effect.
 func used(read func(string) error, initial, about string) setting {
 	return setting{read: read, initial: initial, about: about}
 }
 
-// idle has no meaning here, and why.
+// idle returns a setting without a meaning here, and the reason.
 func idle(read func(string) error, why string) setting {
 	return setting{read: read, means: noMeaning, without: why}
 }
 
-// later asks, with another value than served, for what this version does not
-// have yet; the server starts without it and says so.
+// later returns a setting that, with a value other than served, asks for what this version
+// does not have yet. The server starts without it and says so.
 func later(read func(string) error, served, what string) setting {
 	return setting{read: read, means: notServed, without: what, served: served}
 }
 
-// refused is not served with another value than served, and is an error then.
+// refused returns a setting that is an error with a value other than served.
 func refused(read func(string) error, served, what string) setting {
 	return setting{read: read, means: notServed, without: what, served: served, refuse: true}
 }
 
-// inEnsemble is s for an ensemble; a standalone server has no use for it.
+// inEnsemble returns s for ensembles only; a standalone server does not use it.
 func inEnsemble(s setting) setting {
 	s.inEnsemble = true
 	return s
 }
 
-// javaOnly is s for what Apache takes as a Java property alone.
+// javaOnly returns s for a key that Apache reads only as a Java property.
 func javaOnly(s setting) setting {
 	s.javaOnly = true
 	return s
 }
 
-// asks reports whether a value asks for what is not served.
+// asks reports whether a value asks for something that is not served.
 func (s *setting) asks(value string) bool {
 	if s.means != notServed {
 		return false
@@ -96,7 +97,7 @@ const (
 	whyProviders = "there are no security providers of Java: leave it out. GODEBUG=fips140=on in the environment holds TLS to algorithms of FIPS 140"
 	whyTickets   = "a ticket is asked for again before it ends"
 	whyKerberos  = "Kerberos is built in"
-	whyCopies    = "the admin port has no snapshot and no restore: docs/operations.md has how to copy a server's data"
+	whyNoRestore = "the admin port has no restore: docs/operations.md has how to replace a server's data"
 	whyMetrics   = "figures are served to Prometheus and by mntr alone"
 	whyScrape    = "figures are read when they are scraped, there is no queue of them"
 	whyJava      = "there is no Java process"
@@ -113,13 +114,13 @@ const (
 	whyNoDelay   = "what is written is sent at once"
 )
 
-// part is one part of the table, as docs/configuration.md has it.
+// part is one part of the table, as in docs/configuration.md.
 type part struct {
 	name string
 	rows map[string]setting
 }
 
-// parts is the table of all keys with a name of their own, for one reader.
+// parts returns the table of all keys that do not belong to a family, for one reader.
 func (r *reader) parts() []part {
 	return []part{
 		{"places", r.placeKeys()}, {"clients", r.clientKeys()}, {"limits", r.limitKeys()}, {"auth", r.authKeys()},
@@ -128,7 +129,7 @@ func (r *reader) parts() []part {
 	}
 }
 
-// keys joins the parts.
+// keys returns the rows of all parts.
 func (r *reader) keys() map[string]setting {
 	table := map[string]setting{}
 	for _, part := range r.parts() {
@@ -137,7 +138,7 @@ func (r *reader) keys() map[string]setting {
 	return table
 }
 
-// placeKeys say where data is and where clients connect.
+// placeKeys set where data is stored and where clients connect.
 func (r *reader) placeKeys() map[string]setting {
 	c := &r.out.Server.PlaceConfig
 	return map[string]setting{
@@ -151,7 +152,7 @@ func (r *reader) placeKeys() map[string]setting {
 	}
 }
 
-// clientKeys are about sessions, connections and requests.
+// clientKeys concern sessions, connections and requests.
 func (r *reader) clientKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	return map[string]setting{
@@ -182,7 +183,7 @@ func (r *reader) clientKeys() map[string]setting {
 	}
 }
 
-// limitKeys bound what clients may do.
+// limitKeys limit what clients may do.
 func (r *reader) limitKeys() map[string]setting {
 	c := &r.out.Server.ClientConfig
 	rows := map[string]setting{
@@ -191,7 +192,7 @@ func (r *reader) limitKeys() map[string]setting {
 			"`conclave.address…PerSecond`, and where the client with the most is disconnected, because one host may use "+
 			"all of them; 128 counts every address by itself, as Apache ZooKeeper does. IPv4 addresses count as they are, "+
 			"even inside IPv6"),
-		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in total; 0 is as many as there are file descriptors, of which 512, but no more than half, are kept for files and servers"),
+		"maxCnxns":                   used(number(&c.ConnsMax, math.MinInt32, math.MaxInt32), "0", "connections in total; 0 is as many as there are file descriptors, of which 512, but no more than half, are kept for files and servers. So is a number above that"),
 		"nio.sessionlessCnxnTimeout": used(millis(&c.HandshakeTime, 1), "10000 ms", "a connection without a session is closed after this time"),
 		"jute.maxbuffer":             javaOnly(used(number(&c.FrameBytesMax, 1, 1<<30), "1048575 bytes", "longest request; a longer one closes its connection. Together with `jute.maxbuffer.extrasize`, also the longest record, path or data that can be read from disk and from a leader, but never less than 2 MiB")),
 		"jute.maxbuffer.extrasize":   used(number(&c.ExtraBytesMax, 0, 1<<30), "`jute.maxbuffer`", "by how many bytes a record may be longer than a request; in total, a record has at most 1 GiB"),
@@ -204,8 +205,8 @@ func (r *reader) limitKeys() map[string]setting {
 	return rows
 }
 
-// throttleKeys refuse or delay what is too much at one time. They are off unless they
-// are given.
+// throttleKeys refuse or delay requests and connections under overload. They are off by
+// default.
 func (r *reader) throttleKeys() map[string]setting {
 	t := &r.out.Server.Throttle
 	c := &t.Conns
@@ -262,7 +263,7 @@ func (r *reader) throttleKeys() map[string]setting {
 	}
 }
 
-// storageKeys are about files.
+// storageKeys concern files.
 func (r *reader) storageKeys() map[string]setting {
 	c := &r.out.Server.StorageConfig
 	const kib = 1 << 10
@@ -290,7 +291,7 @@ func (r *reader) storageKeys() map[string]setting {
 	}
 }
 
-// authKeys are about who may do what.
+// authKeys concern authentication and permissions.
 func (r *reader) authKeys() map[string]setting {
 	c := &r.out.Server.Auth
 	return map[string]setting{
@@ -305,12 +306,11 @@ func (r *reader) authKeys() map[string]setting {
 		"kinit":                                     idle(text(nil), whyKerberos),
 		"sun.security.jgss.native":                  javaOnly(idle(flag(nil), whyKerberos)),
 		"ensembleAuthName":                          used(r.ensembleNames, "any", "names of this ensemble, separated by commas, if `EnsembleAuthenticationProvider` is named: a client that asks for another ensemble (scheme `ensemble`) is disconnected"),
-		"IPAuthenticationProvider.usexforwardedfor": idle(flag(nil), "the admin port asks for no address"),
+		"IPAuthenticationProvider.usexforwardedfor": idle(flag(nil), "the admin port looks only at the address of the connection"),
 	}
 }
 
-// ensembleKeys matter among several servers. The server, group and weight lines
-// are read by line.
+// ensembleKeys concern ensembles. The server, group and weight lines are read by line.
 func (r *reader) ensembleKeys() map[string]setting {
 	c := &r.out.Server.EnsembleConfig
 	count := number[int](nil, math.MinInt32, math.MaxInt32)
@@ -371,12 +371,12 @@ func (r *reader) ensembleKeys() map[string]setting {
 	}
 }
 
-// peerType reads the role that the static file gives this server.
+// peerType reads the role of this server in the static file.
 func (r *reader) peerType(v string) error {
 	return choice(&r.observer, "observer", "participant")(strings.ToLower(v))
 }
 
-// fastElection refuses the elections that Apache no longer has either.
+// fastElection refuses the election algorithms that Apache has removed, too.
 func fastElection(v string) error {
 	if n, err := decode(v); err != nil || n != 3 {
 		return fmt.Errorf("%q is not 3, the fast election: there is no other", v)
@@ -384,7 +384,7 @@ func fastElection(v string) error {
 	return nil
 }
 
-// tuningKeys shape the Java process, and what shows how it is.
+// tuningKeys tune the Java process and its monitoring.
 func (r *reader) tuningKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	rows := map[string]setting{
@@ -408,8 +408,8 @@ func (r *reader) tuningKeys() map[string]setting {
 	return rows
 }
 
-// otherKeys are those of clients, of Java and of Apache's tests, which a server may be
-// given, and names that are in Apache's documentation alone.
+// otherKeys are keys of clients, of Java and of Apache's tests that a server may be given,
+// and names that occur only in Apache's documentation.
 func (r *reader) otherKeys() map[string]setting {
 	anything := text(nil)
 	rows := map[string]setting{
@@ -438,7 +438,7 @@ func (r *reader) otherKeys() map[string]setting {
 	return rows
 }
 
-// mistaken are names of limits that are in Apache's documentation alone.
+// mistaken are names of limits that occur only in Apache's documentation.
 var mistaken = map[string]string{
 	"connectionDecreaseRatio": "connection_throttle_decrease_ratio", "connectionDropDecrease": "connection_throttle_drop_decrease",
 	"connectionDropIncrease": "connection_throttle_drop_increase", "connectionFreezeTime": "connection_throttle_freeze_time",
@@ -448,14 +448,14 @@ var mistaken = map[string]string{
 	"requestThrottleLimit": "request_throttle_max_requests", "requestThrottleStallTime": "request_throttle_stall_time",
 }
 
-// idles adds rows that have no meaning for the same reason.
+// idles adds rows that have no meaning, all for the same reason.
 func idles(rows map[string]setting, read func(string) error, why string, names ...string) {
 	for _, name := range names {
 		rows[name] = idle(read, why)
 	}
 }
 
-// A family is keys known by how they begin.
+// A family is a set of keys with a common prefix.
 type family struct {
 	prefix string
 	setting
@@ -465,7 +465,7 @@ func (r *reader) keyFamilies() []family {
 	return []family{
 		{MetricsTLS, refused(text(nil), "", "the port for metrics has no such setting")},
 		{"metricsProvider.", idle(text(nil), whyMetrics)},
-		{"-", idle(text(nil), whyJava)}, // in SERVER_JVMFLAGS
+		{"-", idle(text(nil), whyJava)}, // Java's options in SERVER_JVMFLAGS
 		{"com.sun.management.", javaOnly(idle(text(nil), whyJava))},
 		{"javax.net.ssl.", javaOnly(idle(text(nil), whyStores))},
 		{"jdk.tls.", javaOnly(refused(text(nil), "", "what TLS may speak is set with enabledProtocols and ciphersuites, of ssl. and of ssl.quorum."))},
@@ -475,10 +475,11 @@ func (r *reader) keyFamilies() []family {
 	}
 }
 
-// providerKeys begins the keys authProvider.1 and so on.
+// providerKeys is the prefix of the keys authProvider.1 and so on.
 const providerKeys = "authProvider."
 
-// providers takes over the ways to prove who one is: of each key its last value.
+// providers configures the authentication providers. If a key occurs several times, its
+// last value counts.
 func (r *reader) providers() {
 	for key, e := range r.seen {
 		if strings.HasPrefix(key, providerKeys) {
@@ -489,7 +490,7 @@ func (r *reader) providers() {
 	}
 }
 
-// ensembleProvider lets clients say which ensemble they want.
+// ensembleProvider lets clients say which ensemble they want to reach.
 const ensembleProvider = "org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider"
 
 func (r *reader) ensembleNames(v string) error {
@@ -501,8 +502,8 @@ func (r *reader) ensembleNames(v string) error {
 	return nil
 }
 
-// builtInProviders are the classes that authProvider.N may name because what they
-// do is here anyway, where a port speaks TLS or a JAAS file is named.
+// builtInProviders are the classes that authProvider.N may name because this server has
+// what they do built in, provided that a port speaks TLS or a JAAS file is named.
 const builtInProviders = "org.apache.zookeeper.server.auth.DigestAuthenticationProvider" +
 	"|" + ensembleProvider +
 	"|org.apache.zookeeper.server.auth.IPAuthenticationProvider" +
@@ -539,7 +540,7 @@ func digestHash(into *string) func(string) error {
 	}
 }
 
-// enforced takes over the schemes that connections must prove.
+// enforced configures the schemes by which connections must authenticate.
 func (r *reader) enforced() {
 	c := &r.out.Server.Auth
 	switch {
@@ -547,7 +548,7 @@ func (r *reader) enforced() {
 		e := r.seen["enforce.auth.schemes"]
 		r.remark(&e, "has no effect without enforce.auth.enabled=true")
 	case !r.enforce:
-	case r.needSASL: // as in Apache: a proof by another scheme does not do
+	case r.needSASL: // as in Apache, proof by another scheme is not enough
 		e := r.seen["enforce.auth.enabled"]
 		r.remark(&e, "has no effect beside sessionRequireClientSASLAuth=true, which admits only clients that authenticate with SASL")
 	case r.schemes == "":
@@ -572,7 +573,7 @@ func (r *reader) superDigest(v string) error {
 	return nil
 }
 
-// superUser remarks a hash that no password has: nobody can be the super user.
+// superUser remarks on a hash that no password has: nobody could be the super user.
 func (r *reader) superUser() {
 	c := &r.out.Server.Auth
 	user, hash, given := strings.Cut(c.SuperDigest, ":")
@@ -590,7 +591,7 @@ func (r *reader) superUser() {
 	r.remark(&e, "has no effect: what is behind the colon is no hash; it is the %s", how)
 }
 
-// unanswered remarks four-letter words that nobody answers.
+// unanswered remarks on four-letter words that the server does not answer.
 func (r *reader) unanswered() {
 	for _, name := range r.out.Server.FourLetterWords {
 		if e := r.seen["4lw.commands.whitelist"]; name != "*" && !(admin.Commands{}).Known(name) {

@@ -12,11 +12,11 @@ import (
 	"github.com/conclave-project/conclave/cmd/conclave/internal/traces"
 )
 
-// metricsKeys are those of the provider for Prometheus, and of its ports.
+// metricsKeys are the keys of the Prometheus provider and its ports.
 func (r *reader) metricsKeys() map[string]setting {
 	m := &r.out.Metrics
 	*m = Metrics{Host: "0.0.0.0", Port: 7000, Process: true, TLSPort: NoPort}
-	m.TLS.Reload = true // Apache's looks every ten minutes
+	m.TLS.Reload = true // as in Apache, which looks every ten minutes
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	rows := map[string]setting{
 		"metricsProvider.className":     later(r.metricsProvider, builtInMetrics, whyMetrics),
@@ -49,20 +49,20 @@ func (r *reader) metricsKeys() map[string]setting {
 	return rows
 }
 
-// MetricsTLS is how the settings of TLS on the port for metrics begin.
+// MetricsTLS is the prefix of the TLS settings of the port for metrics.
 const MetricsTLS = "metricsProvider.ssl."
 
-// portOrNone reads a TCP port, 0 for a free one, NoPort for none.
+// portOrNone reads a TCP port; 0 is a free port, NoPort means no port.
 func portOrNone(into *int) func(string) error { return number(into, NoPort, 65535) }
 
-// metricsProvider takes the class to whom the figures go.
+// metricsProvider reads the class that receives the metrics.
 func (r *reader) metricsProvider(class string) error {
 	r.out.Metrics.Serves = class == prometheusProvider
 	return nil
 }
 
-// metrics says what settings of the ports are without the provider, and what of TLS is
-// without its port; and which certificates are asked for.
+// metrics remarks on settings of the ports without the provider, and on TLS settings
+// without the TLS port. It also decides which certificates are required.
 func (r *reader) metrics() {
 	m := &r.out.Metrics
 	_, plainGiven := r.seen["metricsProvider.httpPort"]
@@ -91,8 +91,8 @@ func (r *reader) metrics() {
 	}
 }
 
-// metricsAuth decides who is asked for a certificate. Apache takes the key store for the
-// trust store where none is named, so that nobody could show one.
+// metricsAuth decides whether scrapers must show a certificate. If no trust store is named,
+// Apache takes the key store for it, and no scraper could show a matching certificate.
 func (r *reader) metricsAuth() {
 	const key = MetricsTLS + "trustStore.location"
 	m := &r.out.Metrics
@@ -117,16 +117,16 @@ func (r *reader) metricsAuth() {
 
 const prometheusProvider = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider"
 
-// builtInMetrics are the one for Prometheus, and those that come to what mntr shows, or to
-// nothing.
+// builtInMetrics are the provider for Prometheus, and the ones whose effect is what mntr
+// shows, or nothing.
 const builtInMetrics = prometheusProvider +
 	"|org.apache.zookeeper.metrics.impl.DefaultMetricsProvider" +
 	"|org.apache.zookeeper.metrics.impl.NullMetricsProvider"
 
-// adminKeys are those of the admin server.
+// adminKeys are the keys of the admin server.
 func (r *reader) adminKeys() map[string]setting {
 	a := &r.out.Admin
-	*a = Admin{Host: "127.0.0.1", Port: 8080, Path: "/commands", IdleMs: 30_000}
+	*a = Admin{Host: "127.0.0.1", Port: 8080, Path: "/commands", IdleMs: 30_000, SnapshotMs: 300_000}
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	return map[string]setting{
 		"admin.enableServer":  used(flag(&a.Serves), "false", "serve the commands of ZooKeeper's admin server, `/livez`, `/readyz` and `/healthz` over HTTP"),
@@ -141,13 +141,14 @@ func (r *reader) adminKeys() map[string]setting {
 		"admin.forceHttps": used(flag(&r.adminForced), "false", "the admin port accepts only TLS, with the same keys as `admin.portUnification`, which then has no effect"),
 		"admin.needClientAuth": used(flag(&r.adminNeeds), "false", "a client that uses TLS on the admin port must show a certificate; otherwise no client is asked for one. With "+
 			"`admin.portUnification`, a client without TLS needs none"),
-		"admin.snapshot.enabled":        idle(flag(nil), whyCopies),
-		"admin.restore.enabled":         idle(flag(nil), whyCopies),
-		"admin.rateLimiterIntervalInMS": idle(count, whyCopies),
+		"admin.snapshot.enabled": used(flag(&a.Snapshots), "false", "the command `snapshot` is answered: a client that proves an identity with all permissions on / gets "+
+			"a snapshot, which holds every znode, whatever its ACL. By default anybody has all permissions on /"),
+		"admin.rateLimiterIntervalInMS": used(number(&a.SnapshotMs, 0, math.MaxInt32), "300000", "milliseconds that must pass between two snapshots on the admin port"),
+		"admin.restore.enabled":         idle(flag(nil), whyNoRestore),
 	}
 }
 
-// commandPath takes the path under which the admin port has its commands.
+// commandPath reads the path of the commands on the admin port.
 func (r *reader) commandPath(v string) error {
 	if !adminPath.MatchString(v) {
 		return fmt.Errorf("%q is not a path of letters, digits and -_./ such as /commands", v)
@@ -158,15 +159,19 @@ func (r *reader) commandPath(v string) error {
 
 var adminPath = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 
-// admin says what settings of the port are without it, and what it asks for in TLS.
+// admin remarks on settings of the port if it is not served, and configures its TLS.
 func (r *reader) admin() {
 	a := &r.out.Admin
 	for _, key := range []string{
 		"admin.serverAddress", "admin.serverPort", "admin.commandURL", "admin.idleTimeout", "admin.portUnification", "admin.forceHttps", "admin.needClientAuth",
+		"admin.snapshot.enabled", "admin.rateLimiterIntervalInMS",
 	} {
 		if e, given := r.seen[key]; given && !a.Serves {
 			r.remark(&e, "has no effect without admin.enableServer=true")
 		}
+	}
+	if e, given := r.seen["admin.rateLimiterIntervalInMS"]; given && a.Serves && !a.Snapshots {
+		r.remark(&e, "has no effect without admin.snapshot.enabled=true")
 	}
 	if r.adminForced && a.TLS.PlainToo {
 		e := r.seen["admin.portUnification"]
@@ -188,16 +193,17 @@ func (r *reader) admin() {
 	}
 }
 
-// ofAdmin reports whether a key of the family for servers counts on the admin port, too.
+// ofAdmin reports whether a key of the family for servers also applies to the admin port.
 func (r *reader) ofAdmin(key string) bool {
 	name := strings.TrimPrefix(key, PeerTLS)
 	return strings.HasPrefix(name, "keyStore.") || strings.HasPrefix(name, "trustStore.") || r.adminNeeds && (name == "crl" || name == "ocsp")
 }
 
-// auditLogger are Apache's own, that of 3.6 beside; what they write is written here.
+// auditLogger are Apache's own loggers, including the one of 3.6. What they write is
+// written by this server itself.
 const auditLogger = "org.apache.zookeeper.audit.Slf4jAuditLogger|org.apache.zookeeper.audit.Log4jAuditLogger"
 
-// auditKeys are those of the audit log.
+// auditKeys are the keys of the audit log.
 func (r *reader) auditKeys() map[string]setting {
 	a := &r.out.Server.Audit
 	return map[string]setting{
@@ -212,11 +218,11 @@ func (r *reader) auditKeys() map[string]setting {
 
 // HTTP is where the dashboard is served, and what it may do.
 type HTTP struct {
-	Address string // "" for nowhere
+	Address string // "": it is not served
 	Changes bool
 }
 
-// httpKeys are those of the dashboard.
+// httpKeys are the keys of the dashboard.
 func (r *reader) httpKeys() map[string]setting {
 	return map[string]setting{
 		"conclave.httpAddress": used(text(&r.out.HTTP.Address), "none", "address and port of the dashboard, such as `127.0.0.1:8080`. Only a loopback address is allowed, because "+
@@ -226,7 +232,7 @@ func (r *reader) httpKeys() map[string]setting {
 	}
 }
 
-// traceKeys are those of traces.
+// traceKeys are the keys for traces.
 func (r *reader) traceKeys() map[string]setting {
 	t := &r.out.Server.Trace
 	t.Ratio = 0.001

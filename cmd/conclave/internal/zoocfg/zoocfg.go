@@ -20,42 +20,42 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// Config is what the settings come to.
+// Config is the result of all settings.
 type Config struct {
 	Server server.Config
 
-	ClientTLS TLS // of the ports for clients
-	PeerTLS   TLS // of both ports for servers: Serves is sslQuorum, PlainToo portUnification
+	ClientTLS TLS // for the ports for clients
+	PeerTLS   TLS // for both ports for servers: Serves is sslQuorum, PlainToo portUnification
 	SASL      SASL
 	Metrics   Metrics
 	Admin     Admin
 	Backup    autobackup.Settings
 
 	HTTP          HTTP
-	TraceEndpoint string // where spans go; "" for nowhere
+	TraceEndpoint string // where spans are sent; "" means nowhere
 
-	// Remarks are for the operator: keys that are not known, values that ask
-	// for what is not served. Each is one line without its end.
+	// Remarks are for the operator: unknown keys, and values that ask for something that is
+	// not served. Each is one line without a line end.
 	Remarks []string
-	// Notes are the keys that were given and have no meaning here, and why.
+	// Notes are the keys that were given and have no meaning here, with the reasons.
 	Notes []string
 }
 
-// Metrics is where Prometheus finds the server's figures, if Serves.
+// Metrics is where Prometheus finds the server's metrics, if Serves.
 type Metrics struct {
 	Serves  bool
 	Host    string
-	Port    int  // NoPort for none
-	Process bool // those of the process, too
+	Port    int  // NoPort: not opened
+	Process bool // with metrics of the process, too
 
-	TLSPort int // NoPort for none; Port for one port for both
+	TLSPort int // NoPort: not opened; equal to Port: one port for both
 	TLS     secure.Settings
 }
 
 // NoPort is the number of a port that is not opened; 0 is a free one.
 const NoPort = -1
 
-// BothOnOne reports whether one port speaks TLS, and without it, too.
+// BothOnOne reports whether one port accepts connections with and without TLS.
 func (m *Metrics) BothOnOne() bool { return m.TLSPort != NoPort && m.TLSPort == m.Port }
 
 // Admin is where operators find the admin server, if Serves.
@@ -66,10 +66,13 @@ type Admin struct {
 	Path   string // of the commands
 	IdleMs int64  // after which a connection without a request is closed
 
+	Snapshots  bool  // the command snapshot is answered
+	SnapshotMs int64 // between two of them
+
 	TLS TLS
 }
 
-// Problem is a setting that cannot be taken.
+// Problem is a setting that cannot be accepted.
 type Problem struct {
 	Entry
 	Text string // what is wrong
@@ -85,10 +88,10 @@ func (p *Problem) Error() string {
 	return text
 }
 
-// Read turns settings into a Config; where a key is given twice, the last one
-// counts. fsys has the files that an ensemble needs beside: the one that
-// dynamicConfigFile names, and myid in the data directory. The error joins a
-// *Problem for each setting that cannot be taken.
+// Read turns settings into a Config; if a key is given twice, the last one counts. fsys
+// contains the other files that an ensemble needs: the one that dynamicConfigFile names,
+// and myid in the data directory. The error joins a *Problem for each setting that cannot
+// be accepted.
 func Read(entries []Entry, fsys vfs.FS) (*Config, error) {
 	r := &reader{out: &Config{Server: server.Default()}, fsys: fsys, given: entries, standalone: true, seen: map[string]Entry{}}
 	r.table, r.families = r.keys(), r.keyFamilies()
@@ -103,14 +106,14 @@ func Read(entries []Entry, fsys vfs.FS) (*Config, error) {
 	return r.out, errors.Join(r.errs...)
 }
 
-// reader is one call of Read.
+// reader is the state of one call of Read.
 type reader struct {
 	out      *Config
 	errs     []error
 	table    map[string]setting
 	families []family
 	seen     map[string]Entry // the last entry of each key
-	taken    []Entry          // all of them, in their order
+	taken    []Entry          // all entries in their order
 	fsys     vfs.FS
 	given    []Entry
 	file     string // the static file, "" if there is none
@@ -125,13 +128,13 @@ type reader struct {
 	enforce      bool   // enforce.auth.enabled
 	schemes      string // enforce.auth.schemes
 	needSASL     bool   // sessionRequireClientSASLAuth
-	saslProvider bool   // authProvider.N names that of SASL
+	saslProvider bool   // authProvider.N names the SASL provider
 	observer     bool   // peerType
 
 	listenOnAll bool   // quorumListenOnAllIPs
 	ownLine     string // ownLineKey
 	oracle      string // oraclePath
-	givenID     *int64 // myIDKey, nil if it is none
+	givenID     *int64 // myIDKey, nil if it is not set
 
 	adminForced     bool // admin.forceHttps
 	adminNeeds      bool // admin.needClientAuth
@@ -139,10 +142,10 @@ type reader struct {
 	metricsUnasked  bool // metricsProvider.ssl.want.client.auth=false
 
 	lines       ensemble.Builder
-	lineEntries []Entry // that lines was set from
-	dynamic     []Entry // of the dynamic configuration file
+	lineEntries []Entry // from which lines was set
+	dynamic     []Entry // the entries of the dynamic configuration file
 	dynamicName string  // "" if there is none
-	inEnsemble  []Entry // that are refused in an ensemble only
+	inEnsemble  []Entry // entries that are refused only in an ensemble
 }
 
 // take reads one entry.
@@ -190,7 +193,7 @@ func (r *reader) take(e Entry) {
 	}
 }
 
-// asked refuses or remarks what asks for what is not served.
+// asked refuses, or remarks on, a value that asks for what is not served.
 func (r *reader) asked(e Entry, s setting) {
 	switch {
 	case !s.asks(e.Value):
@@ -214,7 +217,7 @@ func (r *reader) lookUp(key string) (setting, bool) {
 	return setting{}, false
 }
 
-// unknown decides about a key that nobody knows: zoocfg-C2.
+// unknown handles a key that is not in the table (zoocfg-C2).
 func (r *reader) unknown(e *Entry) {
 	if short, ok := strings.CutPrefix(e.Key, "zookeeper."); ok {
 		if _, known := r.lookUp(short); known {
@@ -246,7 +249,7 @@ func (r *reader) remark(e *Entry, format string, args ...any) {
 	r.out.Remarks = append(r.out.Remarks, e.where()+": "+e.Key+": "+fmt.Sprintf(format, args...))
 }
 
-// finish checks what several keys say together.
+// finish checks keys in combination.
 func (r *reader) finish() {
 	c := &r.out.Server
 	before := len(r.errs)
@@ -287,8 +290,8 @@ func (r *reader) finish() {
 	}
 }
 
-// limits gives the forms of "none" that keys have their one form, and compares
-// the session timeouts.
+// limits normalizes the different values that keys use for "none", and compares the session
+// timeouts.
 func (r *reader) limits() {
 	c := &r.out.Server
 	c.ConnsPerIPMax, c.ConnsMax = max(0, c.ConnsPerIPMax), max(0, c.ConnsMax)
@@ -296,7 +299,7 @@ func (r *reader) limits() {
 	_, capped := r.seen["maxSessionTimeout"]
 	capped = capped && c.SessionMax == 0
 	if _, given := r.seen["minSessionTimeout"]; given && c.SessionMin == 0 {
-		c.SessionMin = time.Millisecond // the least there is: 0 is the default to the server
+		c.SessionMin = time.Millisecond // the smallest possible value: 0 would mean the server's default
 	}
 	c.SessionMin, c.SessionMax = max(0, c.SessionMin), max(0, c.SessionMax)
 	r.counts("autopurge.snapRetainCount", c.PurgeRetain < 3, "%d counts as 3, as in Apache ZooKeeper", c.PurgeRetain)
@@ -328,19 +331,19 @@ func (r *reader) limits() {
 	}
 }
 
-// counts remarks that a value counts as another one.
+// counts remarks on a value that is replaced by another one.
 func (r *reader) counts(key string, other bool, format string, args ...any) {
 	if e := r.seen[key]; other {
 		r.remark(&e, format, args...)
 	}
 }
 
-// timeMax is the longest time that is counted in ticks: clients and servers tell each other
-// milliseconds in 32 bits, and Apache ZooKeeper multiplies in as many.
+// timeMax is the longest time that may result from a number of ticks: clients and servers
+// exchange milliseconds in 32 bits, and Apache ZooKeeper multiplies in 32 bits.
 const timeMax = math.MaxInt32 * time.Millisecond
 
-// ticks refuses times that are so many ticks that they are longer than timeMax. low and high
-// are the shortest and the longest session.
+// ticks refuses numbers of ticks whose time exceeds timeMax. low and high are the shortest
+// and the longest session timeout.
 func (r *reader) ticks(low, high time.Duration) {
 	c := &r.out.Server
 	const most = int64(timeMax / time.Millisecond)
@@ -366,11 +369,12 @@ func (r *reader) ticks(low, high time.Duration) {
 	}
 }
 
-// idleThrottles remarks settings of a throttle, or of another thing, that is off.
+// idleThrottles remarks on settings that belong to a throttle, or another feature, that is
+// off.
 func (r *reader) idleThrottles() {
 	c := &r.out.Server
 	t := &c.Throttle
-	noTokens := t.Conns.Tokens <= 0 // which is remarked by itself
+	noTokens := t.Conns.Tokens <= 0 // reported separately
 	for _, one := range []struct {
 		prefix, key string
 		on          bool
@@ -385,10 +389,13 @@ func (r *reader) idleThrottles() {
 		{"connection_throttle_local_session_weight", "connection_throttle_weight_enabled", noTokens || t.Conns.Weights},
 		{"connection_throttle_drop_", "connection_throttle_freeze_time", noTokens || t.Conns.FreezeTime >= 0},
 		{"connection_throttle_decrease_ratio", "connection_throttle_freeze_time", noTokens || t.Conns.FreezeTime >= 0},
+		{"netty.server.outstandingHandshake.limit", "secureClientPort", r.out.ClientTLS.Serves},
 		{"conclave.audit", "audit.enable", c.Audit.Enabled},
 		{"autopurge.snapRetainCount", "autopurge.purgeInterval", c.PurgeInterval > 0},
 		{"ensembleAuthName", "authProvider.ensemble=" + ensembleProvider, c.Auth.Ensemble},
 		{"localSessionsUpgradingEnabled", "localSessionsEnabled", c.LocalSessions || c.Ensemble == nil},
+		{"conclave.reconfigSecurePorts", "reconfigEnabled", c.ReconfigEnabled || c.Ensemble == nil},
+		{ownLineKey, "reconfigEnabled", c.ReconfigEnabled || c.Ensemble == nil},
 		{"conclave.trace", "conclave.traceEndpoint", r.out.TraceEndpoint != ""},
 		{"conclave.httpChanges", "conclave.httpAddress", r.out.HTTP.Address != ""},
 		{"conclave.backup", backupPlace, r.out.Backup.Place != ""},
@@ -401,7 +408,7 @@ func (r *reader) idleThrottles() {
 	}
 }
 
-// missing is a problem with a key that may not have been given at all.
+// missing reports a problem with a key that may not have been given at all.
 func (r *reader) missing(key, text string) {
 	e, given := r.seen[key]
 	if !given {

@@ -13,7 +13,7 @@ import (
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
-// read reads a file that has dataDir and clientPort and what is given.
+// read reads a file with dataDir, clientPort and the given lines.
 func read(t *testing.T, lines ...string) (*Config, error) {
 	t.Helper()
 	entries, err := Parse("zoo.cfg", []byte("dataDir=/data\nclientPort=2181\n"+strings.Join(lines, "\n")))
@@ -27,7 +27,7 @@ func read(t *testing.T, lines ...string) (*Config, error) {
 	}))
 }
 
-// disk is a disk in memory with these files.
+// disk returns a memory disk with the given files.
 func disk(t testing.TB, files map[string]string) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
@@ -85,7 +85,7 @@ func TestEveryServedKeyReachesTheServer(t *testing.T) {
 			t.Error(remark)
 		}
 	}
-	if len(c.Remarks) != len(javas) || len(c.Notes) != 1 { // reconfigEnabled, of a server that is alone
+	if len(c.Remarks) != len(javas) || len(c.Notes) != 1 { // reconfigEnabled, on a standalone server
 		t.Errorf("%q %q", c.Remarks, c.Notes)
 	}
 }
@@ -164,17 +164,18 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 		"initLimit=10\nsyncLimit=5": "",
 		"commitLogCount=0":          "zoo.cfg:3: commitLogCount: 0 counts as 500, as in Apache ZooKeeper",
 		"commitLogCount=1":          "",
-		"autopurge.snapRetainCount=2\nautopurge.purgeInterval=1": "zoo.cfg:3: autopurge.snapRetainCount: 2 counts as 3, as in Apache ZooKeeper",
-		"autopurge.snapRetainCount=3":                            "zoo.cfg:3: autopurge.snapRetainCount: has no effect: autopurge.purgeInterval is not set",
-		"autopurge.snapRetainCount=3\nautopurge.purgeInterval=1": "",
-		"4lw.commands.whitelist=foo, stat,*":                     `zoo.cfg:3: 4lw.commands.whitelist: "foo" is not a four-letter word of this server`,
-		"preAllocSize=2097152":                                   "zoo.cfg:3: preAllocSize: 2097152 KiB count as 262144: a start after a crash reads what was taken ahead",
-		"preAllocSize=2147483647":                                "zoo.cfg:3: preAllocSize: 2147483647 KiB count as 262144: a start after a crash reads what was taken ahead",
-		"preAllocSize=262144":                                    "",
-		"preAllocSize=-1":                                        "",
-		"ensembleAuthName=prod":                                  "zoo.cfg:3: ensembleAuthName: has no effect: authProvider.ensemble=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider is not set",
-		"connection_throttle_tokens=9\nconnection_throttle_renew_session_weight=2":                   "zoo.cfg:4: connection_throttle_renew_session_weight: has no effect: connection_throttle_weight_enabled is not set",
-		"connection_throttle_tokens=9\nconnection_throttle_drop_increase=0.1":                        "zoo.cfg:4: connection_throttle_drop_increase: has no effect: connection_throttle_freeze_time is not set",
+		"autopurge.snapRetainCount=2\nautopurge.purgeInterval=1":                   "zoo.cfg:3: autopurge.snapRetainCount: 2 counts as 3, as in Apache ZooKeeper",
+		"netty.server.outstandingHandshake.limit=9":                                "zoo.cfg:3: netty.server.outstandingHandshake.limit: has no effect: secureClientPort is not set",
+		"autopurge.snapRetainCount=3":                                              "zoo.cfg:3: autopurge.snapRetainCount: has no effect: autopurge.purgeInterval is not set",
+		"autopurge.snapRetainCount=3\nautopurge.purgeInterval=1":                   "",
+		"4lw.commands.whitelist=foo, stat,*":                                       `zoo.cfg:3: 4lw.commands.whitelist: "foo" is not a four-letter word of this server`,
+		"preAllocSize=2097152":                                                     "zoo.cfg:3: preAllocSize: 2097152 KiB count as 262144: a start after a crash reads what was taken ahead",
+		"preAllocSize=2147483647":                                                  "zoo.cfg:3: preAllocSize: 2147483647 KiB count as 262144: a start after a crash reads what was taken ahead",
+		"preAllocSize=262144":                                                      "",
+		"preAllocSize=-1":                                                          "",
+		"ensembleAuthName=prod":                                                    "zoo.cfg:3: ensembleAuthName: has no effect: authProvider.ensemble=org.apache.zookeeper.server.auth.EnsembleAuthenticationProvider is not set",
+		"connection_throttle_tokens=9\nconnection_throttle_renew_session_weight=2": "zoo.cfg:4: connection_throttle_renew_session_weight: has no effect: connection_throttle_weight_enabled is not set",
+		"connection_throttle_tokens=9\nconnection_throttle_drop_increase=0.1":      "zoo.cfg:4: connection_throttle_drop_increase: has no effect: connection_throttle_freeze_time is not set",
 		"DigestAuthenticationProvider.digestAlg=SHA-256\nDigestAuthenticationProvider.enabled=false": "zoo.cfg:3: DigestAuthenticationProvider.digestAlg: has no effect: DigestAuthenticationProvider.enabled=false",
 		"sslQuorum=true\noraclePath=/x":                                          "",
 		"peerType=observer":                                                      "",
@@ -194,7 +195,7 @@ func TestWhatApacheWouldStartWithStartsWithRemarks(t *testing.T) {
 	}
 }
 
-// An operator who asks for protection, and turns it off by another key, is told.
+// An operator who asks for protection, and turns it off by another key, gets a remark.
 func TestProtectionThatIsOffIsRemarked(t *testing.T) {
 	const tls, jaas = "secureClientPort=2281\n", "java.security.auth.login.config=/jaas.conf\n"
 	for lines, want := range map[string]string{
@@ -244,7 +245,8 @@ func TestWhatHasNoMeaningHereIsNoted(t *testing.T) {
 	}
 }
 
-// What an ensemble alone has a use for is taken in one, and noted where a server is alone.
+// A setting that only an ensemble can use is accepted in one, and noted on a standalone
+// server.
 func TestWhatIsForAnEnsembleIsNotedAlone(t *testing.T) {
 	lines := []string{
 		"leaderServes=no", "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true", "reconfigEnabled=true",
@@ -271,7 +273,8 @@ func TestWhatIsForAnEnsembleIsNotedAlone(t *testing.T) {
 	}
 }
 
-// A hash that no password has leaves the ensemble without the super user that it asks for.
+// A hash that no password has would leave the ensemble without the super user that was
+// configured.
 func TestSuperDigestIsAHash(t *testing.T) {
 	const key = "DigestAuthenticationProvider.superDigest"
 	const sha256 = "super:1u81lalRcGTrPhAU2peNL/tIAt6kFmJ+nR4xnqch9V8="
@@ -295,8 +298,8 @@ func TestSuperDigestIsAHash(t *testing.T) {
 	}
 }
 
-// Apache reads some keys by Integer.parseInt, for which 02000 is decimal, and the others as Java
-// properties, for which it is octal.
+// Apache reads some keys with Integer.parseInt, for which 02000 is decimal, and others as
+// Java properties, for which it is octal.
 func TestLeadingZerosAreReadAsApacheReadsThem(t *testing.T) {
 	c, err := read(t, "tickTime=02000", "maxClientCnxns=0100", "minSessionTimeout=-01", "maxSessionTimeout=+090000", "autopurge.snapRetainCount=08", "snapCount=0100")
 	if err != nil {
@@ -358,8 +361,8 @@ func TestEnforcedSchemesAreThoseOfThisServer(t *testing.T) {
 	}
 }
 
-// The older key beside the newer ones, as a migration leaves it: "addauth digest anything"
-// must not be enough.
+// The older key beside the newer ones, as after a migration: "addauth digest anything" must
+// not be enough.
 func TestSessionsThatRequireSASLAreNotOpenedByOtherSchemes(t *testing.T) {
 	c, err := read(t, "sessionRequireClientSASLAuth=true\njava.security.auth.login.config=/etc/jaas.conf\n"+
 		"enforce.auth.enabled=true\nenforce.auth.schemes=digest")
@@ -369,7 +372,7 @@ func TestSessionsThatRequireSASLAreNotOpenedByOtherSchemes(t *testing.T) {
 	}
 }
 
-// In FIPS mode Apache compares no names of addresses, and it is on unless it is set off.
+// In FIPS mode, which is on by default, Apache does not compare names of addresses.
 func TestNamesOfAddressesAreForServersWithoutFIPSMode(t *testing.T) {
 	const tls = "secureClientPort=2281\nssl.allowReverseDnsLookup=true\nssl.quorum.allowReverseDnsLookup=true\n"
 	for lines, want := range map[string]bool{tls: false, tls + "fips-mode=true": false, tls + "fips-mode=false": true, "fips-mode=false": false} {
@@ -383,8 +386,8 @@ func TestNamesOfAddressesAreForServersWithoutFIPSMode(t *testing.T) {
 	}
 }
 
-// A reconfig may give a server of an ensemble its first port for TLS, so that its files are
-// read at the start.
+// A reconfig may give a server of an ensemble its first TLS port, so its files are read at
+// the start.
 func TestFilesOfTLSAreReadForAPortToCome(t *testing.T) {
 	const two, store = "server.1=a:1:2;2181\nserver.2=b:1:2;2181\ninitLimit=5\nsyncLimit=5\n", "ssl.keyStore.location=/k.pem\n"
 	for lines, want := range map[string]bool{
@@ -398,8 +401,8 @@ func TestFilesOfTLSAreReadForAPortToCome(t *testing.T) {
 	}
 }
 
-// TestRightsThatAreTakenAwayAreGone: of a key that is given twice the last value counts, in a file, over the
-// environment, and where it is empty.
+// TestRightsThatAreTakenAwayAreGone: if a key is given twice, the last value counts: in a
+// file, over the environment, and if it is empty.
 func TestRightsThatAreTakenAwayAreGone(t *testing.T) {
 	for lines, want := range map[string]string{
 		"superUser=alice\nsuperUser=bob":                    "bob",
