@@ -13,13 +13,13 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A command is a four-letter word and how its answer is made comparable.
+// A command is a four-letter word, with a function that makes its answer comparable.
 type command struct {
 	name      string
 	normalise func(r *run, answer string) []string
 }
 
-// commands in the order in which they are sent. The last ones reset counters.
+// commands are sent in this order. The last ones reset counters.
 var commands = []command{
 	{"ruok", exact}, {"isro", exact}, {"srvr", serverLines}, {"conf", confLines}, {"cons", connectionLines},
 	{"stat", statLines}, {"dump", dumpLines}, {"wchs", watchSummary}, {"wchc", watchLines}, {"wchp", watchLines},
@@ -27,13 +27,13 @@ var commands = []command{
 	{"gtmk", exact}, {"xxxx", exact}, {"crst", exact}, {"cons", connectionLines}, {"srst", exact}, {"cons", connectionLines},
 }
 
-// askAll sends them all, once the server has noticed every closed connection.
+// askAll sends all commands, once the server has noticed every closed connection.
 func (r *run) askAll(at int) {
-	r.awaitConnections(len(r.conns))
+	r.awaitConnections(0)
 	for _, c := range commands {
-		answer, err := servers.FourLetterWord(r.addr, c.name)
+		answer, err := servers.FourLetterWord(r.addrs[0], c.name)
 		if err != nil {
-			// A reset and an end are the same refusal.
+			// A reset and an end both count as a refusal.
 			r.say(at, "%s: closed", c.name)
 			continue
 		}
@@ -43,16 +43,22 @@ func (r *run) askAll(at int) {
 	}
 }
 
-// awaitConnections waits until "cons" shows n connections with a session.
-// Servers notice a closed socket when they get to it.
-func (r *run) awaitConnections(n int) {
+// awaitConnections waits until "cons" shows as many connections with a session as there
+// are to a server. Servers may notice a closed socket late.
+func (r *run) awaitConnections(server int) {
+	n := 0
+	for _, c := range r.conns {
+		if c.server == server {
+			n++
+		}
+	}
 	deadline := time.Now().Add(closeWithin)
 	for time.Now().Before(deadline) {
-		answer, err := servers.FourLetterWord(r.addr, "cons")
+		answer, err := servers.FourLetterWord(r.addrs[server], "cons")
 		if err == nil && strings.Count(answer, ",sid=") == n {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // the clock that runs is the server's
+		time.Sleep(20 * time.Millisecond) // the server's clock is what matters here
 	}
 }
 
@@ -64,9 +70,9 @@ func lines(answer string) []string { return strings.Split(strings.TrimRight(answ
 
 var number = regexp.MustCompile(`\d+(\.\d+)?`)
 
-// serverLines keeps zxid, mode and the count of znodes; latencies and packets
-// depend on the machine, the version on who it is, and the connections include
-// those of earlier four-letter words that are not gone yet.
+// serverLines keeps zxid, mode and the number of znodes. Latencies and packets depend on
+// the machine, the version on the server, and the connections include earlier four-letter
+// words that are not closed yet.
 func serverLines(_ *run, answer string) []string {
 	var out []string
 	for _, l := range lines(answer) {
@@ -82,13 +88,13 @@ func serverLines(_ *run, answer string) []string {
 	return out
 }
 
-// statLines is srvr with the clients in between, one line each, in any order.
+// statLines handles srvr with the clients in between, one line each, in any order.
 func statLines(r *run, answer string) []string {
 	var clients, rest []string
 	for _, l := range lines(answer) {
 		if strings.HasPrefix(l, " /") {
-			if strings.Contains(l, "[0]") || strings.Contains(l, ",sent=0)") { // the latter with Netty
-				continue // a four-letter word
+			if strings.Contains(l, "[0]") || strings.Contains(l, ",sent=0)") { // the second form is Netty's
+				continue // this is the connection of a four-letter word
 			}
 			clients = append(clients, brief(l))
 		} else {
@@ -109,12 +115,12 @@ func brief(line string) string {
 	return measured.ReplaceAllString(address.ReplaceAllString(line, "/ADDRESS"), "$1=N")
 }
 
-// connectionLines gives each connection's line with the session's name. The
-// counters of packets stay out: they hold what the runner asked while waiting.
+// connectionLines keeps each connection's line with the script's name of the session. It
+// leaves out packet counters, which include what the runner asked while waiting.
 func connectionLines(r *run, answer string) []string {
 	var out []string
 	for _, l := range lines(answer) {
-		if strings.Contains(l, ",sid=") { // the others are four-letter words
+		if strings.Contains(l, ",sid=") { // the others are connections of four-letter words
 			out = append(out, r.named(brief(l)))
 		}
 	}
@@ -122,15 +128,15 @@ func connectionLines(r *run, answer string) []string {
 	return out
 }
 
-// watchSummary leaves out how many connections watch: Apache counts those too
-// that have no watch left.
+// watchSummary leaves out the number of connections with watches: Apache also counts
+// connections that have no watch left.
 func watchSummary(_ *run, answer string) []string {
 	return []string{strings.ReplaceAll(leadingNumber.ReplaceAllString(answer, "N"), "\n", "\\n")}
 }
 
 var leadingNumber = regexp.MustCompile(`^\d+`)
 
-// named puts the script's names in place of session ids.
+// named replaces session ids by the script's names.
 func (r *run) named(line string) string {
 	return sid.ReplaceAllStringFunc(line, func(hex string) string {
 		prefix, digits, ok := strings.Cut(hex, "0x")
@@ -150,7 +156,7 @@ func (r *run) nameOfHex(digits string) string {
 	return r.name(zk.SessionID(-1))
 }
 
-// confLines compares the values, but for ports, folders and sizes.
+// confLines compares the values, except ports, directories and sizes.
 func confLines(_ *run, answer string) []string {
 	var out []string
 	for _, l := range lines(answer) {
@@ -164,10 +170,10 @@ func confLines(_ *run, answer string) []string {
 	return out
 }
 
-// dumpLines keeps the headings, the sessions, and the ephemerals as pairs with
-// their session: Apache goes on to list a session that has none left. When
-// sessions expire, and in how many steps, depends on the clock; connections
-// that are closed stay in Apache's list until their time is over.
+// dumpLines keeps the headings, the sessions, and pairs of ephemerals with their session:
+// Apache still lists a session that has no ephemerals left. When sessions expire, and in
+// how many steps, depends on the clock. Closed connections stay in Apache's list until they
+// time out.
 func dumpLines(r *run, answer string) []string {
 	var out, section []string
 	session := ""
@@ -178,7 +184,7 @@ func dumpLines(r *run, answer string) []string {
 	for _, l := range lines(answer) {
 		switch indented := strings.HasPrefix(l, "\t"); {
 		case strings.Contains(l, " expire at "), strings.HasPrefix(l, "\tip: "):
-		case r.script.shows != nil && strings.HasPrefix(l, "Connections Sets ("): // Netty's tells of none
+		case r.script.shows != nil && strings.HasPrefix(l, "Connections Sets ("): // Netty's list is empty
 		case strings.HasSuffix(l, "dump:"), strings.Contains(l, "Sets ("), strings.Contains(l, "with Ephemerals ("):
 			flush()
 			out = append(out, number.ReplaceAllString(l, "N"))
@@ -193,9 +199,9 @@ func dumpLines(r *run, answer string) []string {
 	return out
 }
 
-// watchLines pairs every indented line with the heading it stands under, and
-// sorts the pairs: both come out of sets. Of paths that no znode can have, for which
-// a client may wait, Conclave replaces what would end their line.
+// watchLines pairs every indented line with its heading, and sorts the pairs: both come
+// from sets. A client may wait for a path that no znode can have; in such paths Conclave
+// replaces the characters that would end the line.
 func watchLines(r *run, answer string) []string {
 	var out []string
 	heading := ""
@@ -217,7 +223,7 @@ func watchLines(r *run, answer string) []string {
 	return out
 }
 
-// monitorExact are the keys of mntr whose values depend on the script alone.
+// monitorExact are the keys of mntr whose values depend only on the script.
 var monitorExact = map[string]bool{
 	"zk_server_state": true, "zk_znode_count": true, "zk_watch_count": true, "zk_ephemerals_count": true,
 	"zk_global_sessions": true,
@@ -235,7 +241,7 @@ func monitorLines(_ *run, answer string) []string {
 	return out
 }
 
-// keysOnly keeps what stands before the separator.
+// keysOnly keeps the part of each line before the separator.
 func keysOnly(separator string) func(*run, string) []string {
 	return func(_ *run, answer string) []string {
 		var out []string
@@ -247,8 +253,8 @@ func keysOnly(separator string) func(*run, string) []string {
 	}
 }
 
-// environmentLines compares the heading and that a version is given: the rest
-// speaks of a Java process.
+// environmentLines compares the heading and checks that there is a version: the rest
+// describes a Java process.
 func environmentLines(_ *run, answer string) []string {
 	var out []string
 	for i, l := range lines(answer) {

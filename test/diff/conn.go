@@ -16,11 +16,10 @@ import (
 )
 
 const (
-	// replyWithin bounds the wait for one frame. A server that needs longer
-	// has not answered.
+	// replyWithin limits the wait for one frame. A slower server counts as silent.
 	replyWithin = 10 * time.Second
 
-	// framesMax bounds the frames that wait to be looked at on a connection.
+	// framesMax limits the frames that wait to be processed on a connection.
 	framesMax = 1 << 16
 )
 
@@ -29,17 +28,18 @@ var (
 	errSilence = errors.New("no answer")
 )
 
-// A conn is one connection to a server, with a goroutine that reads frames
-// until the end. The runner owns all the rest.
+// A conn is one connection to a server, with a goroutine that reads frames until the end.
+// Everything else belongs to the runner.
 type conn struct {
 	net     net.Conn
 	frames  chan []byte // closed at the end of the stream
-	session int         // script's number of the session, -1 for the observer
-	seen    zk.Zxid     // largest zxid of a reply
+	server  int         // the script's index of the server
+	session int         // the script's number of the session, -1 for the observer
+	seen    zk.Zxid     // largest zxid in a reply
 }
 
-// dial connects, with TLS unless shows is nil, and sends first, the bytes of a handshake and
-// perhaps more.
+// dial connects, with TLS unless shows is nil, and sends first: the bytes of a handshake
+// and perhaps more.
 func dial(addr string, shows *tls.Config, first []byte) (*conn, error) {
 	n, err := net.DialTimeout("tcp", addr, replyWithin)
 	if err != nil {
@@ -57,8 +57,8 @@ func dial(addr string, shows *tls.Config, first []byte) (*conn, error) {
 	return c, nil
 }
 
-// read passes frames on until the stream ends or is no stream of frames. It
-// ends when the connection is closed by either side.
+// read passes frames on until the stream ends or is not a stream of frames. It returns when
+// either side closes the connection.
 func (c *conn) read() {
 	defer close(c.frames)
 	r := bufio.NewReaderSize(c.net, 1<<16)
@@ -79,7 +79,7 @@ func (c *conn) read() {
 	}
 }
 
-// next is the next frame, errEnd or errSilence.
+// next returns the next frame, errEnd or errSilence.
 func (c *conn) next(within time.Duration) ([]byte, error) {
 	select { // the common case needs no timer
 	case frame, ok := <-c.frames:
@@ -106,6 +106,6 @@ func endUnless(ok bool) error {
 // close ends the connection from this side.
 func (c *conn) close() {
 	c.net.Close()
-	for range c.frames { // until the reader has ended
+	for range c.frames { // wait until the reader has ended
 	}
 }

@@ -51,7 +51,7 @@ func TestScriptsReachEveryOperationAndKindOfStep(t *testing.T) {
 	}
 }
 
-// Some requests would end an Apache server, others are answered by luck.
+// Some requests would end an Apache server; the answers to others depend on luck.
 func TestScriptsStayOutOfKnownDifferences(t *testing.T) {
 	for seed := range uint64(20) {
 		for i, s := range generate(seed, 2000).steps {
@@ -74,7 +74,7 @@ func TestScriptsStayOutOfKnownDifferences(t *testing.T) {
 // A write that cannot be decoded stops an ensemble of Apache's.
 func TestWritesOfScriptsForEnsemblesCanBeDecoded(t *testing.T) {
 	for seed := range uint64(20) {
-		for i, s := range generateInEnsemble(seed, 2000).steps {
+		for i, s := range generateInEnsemble(seed, 2000, 3).steps {
 			var r zk.Request
 			frame := appendStep(nil, &s, 0)[wire.PrefixBytes:]
 			if s.kind == stepRequest && s.op.IsWrite() && !s.ends && wire.DecodeRequest(frame, len(frame), &r) != nil {
@@ -161,7 +161,7 @@ func TestSessionIdsInFourLetterWordsGetTheirNames(t *testing.T) {
 	}
 }
 
-// The vectors are those that were seen on the wire.
+// The vectors were captured on the wire.
 func TestPasswordIsDerivedFromTheSessionId(t *testing.T) {
 	want := zk.Password{0xf2, 0x2a, 0xcd, 0x4a, 0x97, 0xe6, 0x9d, 0x6d, 0x20, 0xa4, 0x9b, 0xb6, 0x38, 0xea, 0xdb, 0x38}
 	if got := passwordOf(0x1000000000000000); got != want {
@@ -181,7 +181,7 @@ func TestEveryKnownDifferenceIsDocumented(t *testing.T) {
 	}
 }
 
-// An operation without a row would be one of which nobody knows who may do it.
+// Without a row for an operation, nobody would know who may do it.
 func TestEveryOperationHasARowInTheMatrix(t *testing.T) {
 	for op := zk.OpCloseSession; op <= zk.OpGetChildrenPage+100; op++ {
 		row, has := matrixRows[op]
@@ -215,13 +215,13 @@ func TestEveryOperationHasARowInTheMatrix(t *testing.T) {
 	}
 }
 
-// The schemes are those that the server's own rules know, whichever are switched on.
+// The schemes are the ones that the server's own rules know, whether switched on or not.
 func TestEverySchemeHasARowInTheMatrix(t *testing.T) {
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", "internal", "auth", "auth.go"), nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := map[string]bool{"world": true, "auth": true} // what stands in lists, and is no proof
+	known := map[string]bool{"world": true, "auth": true} // they occur only in ACLs, and cannot be proved
 	ast.Inspect(file, func(n ast.Node) bool {
 		f, is := n.(*ast.FuncDecl)
 		if !is || f.Name.Name != "scheme" {
@@ -255,7 +255,7 @@ func TestEverySchemeHasARowInTheMatrix(t *testing.T) {
 			t.Errorf("package auth does not know scheme %q", name)
 		}
 	}
-	// Each way to prove a name has a caller.
+	// There is a caller for each way to prove a name.
 	all := fmt.Sprint(withPasswords, withProofs)
 	for _, want := range []string{"digest bob", "digest super", "sasl bob", "sasl root", "x509 bob", "x509 root", "nobody"} {
 		if !strings.Contains(all, want) {

@@ -12,36 +12,44 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A seat is the server of an ensemble on which a script is played.
+// A seat is the server of an ensemble on which a script is played, or all of them.
 type seat struct {
 	role   string
-	locals bool // sessions are local, and upgraded
+	locals bool // sessions are local, and upgraded if necessary
 }
 
-var seats = []seat{{"leader", false}, {"leader", true}, {"follower", false}, {"follower", true}, {"observer", false}, {"observer", true}}
+var seats = []seat{{"leader", false}, {"leader", true}, {"follower", false}, {"follower", true}, {"observer", false}, {"observer", true},
+	{everyServer, false}, {everyServer, true}}
+
+// everyServer is the role in which the sessions of a script move between all servers.
+const everyServer = "every server"
 
 func (at seat) String() string {
 	return at.role + " of an ensemble" + when(at.locals, ", with local sessions")
 }
 
-// seatRequests is how many requests the script of a seat has.
+// seatRequests is the number of requests in the script for a seat.
 const seatRequests = 1000
 
-// seatConfig has a learner in step for longer than a busy machine takes.
+// seatConfig lets a learner be silent for longer than a busy machine takes.
 var seatConfig = []string{"initLimit=100", "syncLimit=100"}
 
-// seatEpoch is that of an ensemble in which one election was enough. Leaders of both kinds
-// answer otherwise before its first transaction, see docs/differences.md.
+// seatEpoch is the epoch of an ensemble with only one election. Leaders of the two kinds
+// answer differently before their first transaction, see docs/differences.md.
 const seatEpoch = 1
 
-// errEpoch is why a script has to be played on another ensemble.
+// errEpoch is the error if a script must be played again on another ensemble.
 var errEpoch = errors.New("diff: more than one election")
 
-// compareEnsembles plays a script in each seat of an ensemble of each kind.
+// compareEnsembles plays a script in each seat of one ensemble of each kind.
 func compareEnsembles(ctx context.Context, kinds [2]servers.Kind, seed uint64) (requests int, same bool, err error) {
 	same = true
 	for i, at := range seats {
-		s := generateInEnsemble(seed+uint64(i), seatRequests)
+		among := 1
+		if at.role == everyServer {
+			among = 3
+		}
+		s := generateInEnsemble(seed+uint64(i), seatRequests, among)
 		var said [2]transcript
 		for k, kind := range kinds {
 			for again := true; again; again = errors.Is(err, errEpoch) {
@@ -74,12 +82,15 @@ func (at seat) play(ctx context.Context, kind servers.Kind, s *script) (out tran
 		o.Config = append(o.Config, "localSessionsEnabled=true", "localSessionsUpgradingEnabled=true")
 	}
 	err = servers.WithEnsemble(ctx, o, func(e *servers.Ensemble, leader *servers.Member) error {
-		m := leader
+		follower := e.Member(observer - leader.ID)
+		addrs := []string{leader.Addr}
 		switch at.role {
 		case "follower":
-			m = e.Member(observer - leader.ID)
+			addrs = []string{follower.Addr}
 		case "observer":
-			m = e.Member(observer)
+			addrs = []string{e.Member(observer).Addr}
+		case everyServer:
+			addrs = append(addrs, follower.Addr, e.Member(observer).Addr)
 		}
 		status, err := leader.Status()
 		switch {
@@ -88,7 +99,7 @@ func (at seat) play(ctx context.Context, kind servers.Kind, s *script) (out tran
 		case zk.Zxid(status.Zxid).Epoch() > seatEpoch:
 			return errEpoch
 		}
-		out, err = play(m.Addr, s, nil)
+		out, err = play(addrs, s, nil, nil)
 		return err
 	})
 	return out, err

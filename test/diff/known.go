@@ -13,23 +13,23 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A known is a place where the two servers differ and are meant to. Random
-// scripts stay away from it; this is what each of them must answer there.
+// A known is an intended difference between the two servers. Random scripts avoid it; this
+// is what each server must answer there.
 type known struct {
-	// heading is that of the entry in docs/differences.md with the reason.
+	// heading is the heading of the entry in docs/differences.md with the reason.
 	heading string
 
 	steps []step
 
-	// apache is what the last step says on Apache ZooKeeper 3.9.5; nil if it
-	// is not played there, because its answer depends on luck or kills it.
+	// apache is the answer of Apache ZooKeeper 3.9.5 to the last step; nil if the script is
+	// not played there, because the answer depends on luck or the script kills the server.
 	apache []string
 
-	// conclave is what the last step says on Conclave.
+	// conclave is Conclave's answer to the last step.
 	conclave []string
 }
 
-// request is a step on connection 0.
+// request returns a step on connection 0.
 func request(s step, xid zk.Xid) step {
 	s.kind, s.xid = stepRequest, xid
 	return s
@@ -44,7 +44,7 @@ func connected(steps ...step) []step {
 	return append([]step{{kind: stepConnect, timeoutMs: sessionTimeoutMs}}, steps...)
 }
 
-// knowns is the table. Session s0 is the one of the script.
+// knowns is the table. Session s0 is the script's own.
 var knowns = []known{
 	{
 		heading: "Operations that clients must not send",
@@ -94,6 +94,13 @@ var knowns = []known{
 			aclList{{31, nullable{text: "world"}, nullable{null: true}}}, 0, 0), 1)),
 		apache:   []string{"xid=1 zxid=3 err=-5"},
 		conclave: []string{"xid=1 zxid=3 err=-114"},
+	},
+	{
+		heading: "A read and a null ACL in one multi",
+		steps: connected(request(multiOf(pathStep(zk.OpGetChildren, "/", []byte{0}),
+			createStep(zk.OpCreate, "/t", nil, nil, 0, 0)), 1)),
+		apache:   []string{"xid=1 zxid=2 err=-5"},
+		conclave: []string{"xid=1 zxid=3 err=-5"},
 	},
 	{
 		heading: "The null path of a write",
@@ -149,7 +156,7 @@ var knowns = []known{
 	},
 }
 
-// multiOf is a multi of the steps.
+// multiOf returns a multi of the steps.
 func multiOf(subs ...step) step {
 	s := step{op: zk.OpMulti}
 	var texts []string
@@ -162,8 +169,8 @@ func multiOf(subs ...step) step {
 	return s
 }
 
-// checkKnown plays the table on a server of the kind and tells what is not as
-// the table says.
+// checkKnown plays the table on a server of the kind and reports answers that differ from
+// the table.
 func checkKnown(ctx context.Context, kind servers.Kind) error {
 	p, err := newPool(ctx, kind, never)
 	if err != nil {

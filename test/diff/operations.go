@@ -9,7 +9,7 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// A choice is one way to go on, and how often it is taken among its like.
+// A choice is a possible next request, with its relative frequency.
 type choice struct {
 	weight int
 	make   func(*generator) step
@@ -25,6 +25,7 @@ var choices = []choice{
 	{4, (*generator).getACL},
 	{4, (*generator).setACL},
 	{12, (*generator).multi},
+	{6, (*generator).chain},
 	{4, (*generator).multiRead},
 	{5, (*generator).addWatch},
 	{5, (*generator).removeWatches},
@@ -43,7 +44,7 @@ var weightSum = func() (sum int) {
 	return sum
 }()
 
-// request adds one request, now and then with a body that is too short or long.
+// request adds one request, sometimes with a body that is too short or too long.
 func (g *generator) request(slot int) {
 	n := g.rand.IntN(weightSum)
 	for _, c := range choices {
@@ -51,6 +52,8 @@ func (g *generator) request(slot int) {
 			s := c.make(g)
 			if g.one(40) && s.op != zk.OpSASL && !(g.ensemble && s.op.IsWrite()) {
 				s = g.cut(s)
+			} else if g.one(30) && !g.ensemble && s.op != zk.OpSASL && s.op != zk.OpCreateTTL { // see flags
+				s = g.misfit(s)
 			}
 			g.add(slot, s)
 			return
@@ -65,7 +68,7 @@ func (g *generator) create() step {
 	return s
 }
 
-// createWith also tells the ACL list.
+// createWith also returns the ACL.
 func (g *generator) createWith() (step, aclList) {
 	op := pick(g, createOps)
 	flags, ttl := g.flags(op)
@@ -79,8 +82,8 @@ func (g *generator) createWith() (step, aclList) {
 	return s, list
 }
 
-// flags are mostly those that fit the operation. Never a createTTL with flags 0
-// to 4 and a negative ttl: that ends an Apache server, see known.go.
+// flags returns flags that mostly fit the operation. It never returns flags 0 to 4 with a
+// negative ttl for createTTL: that ends an Apache server, see known.go.
 func (g *generator) flags(op zk.Op) (int32, int64) {
 	odd := g.one(12) && !g.ensemble
 	switch {
@@ -103,9 +106,9 @@ func (g *generator) flags(op zk.Op) (int32, int64) {
 	return pick(g, []int32{0, 0, 0, 1, 1, 2, 3}), 0
 }
 
-// underQuota reports whether a change of path may be checked against a quota.
-// Apache checks what is applied, not what is on its way, so that a pipelined
-// change races with those before it.
+// underQuota reports whether a change of path may be checked against a quota. Apache
+// compares with the applied state and ignores changes in progress, so a pipelined change
+// races with the ones before it.
 func underQuota(path string) bool {
 	return path == "/q" || len(path) > 2 && path[:3] == "/q/"
 }
@@ -152,7 +155,7 @@ func (g *generator) getACL() step { return g.onPath(zk.OpGetACL, g.path(false)) 
 
 func (g *generator) sync() step { return g.onPath(zk.OpSync, g.target(true)) }
 
-// count asks for no empty path, see known.go.
+// count never asks for an empty path, see known.go.
 func (g *generator) count() step {
 	path := g.path(false)
 	if !path.null && path.text == "" {
@@ -169,7 +172,8 @@ func (g *generator) ephemerals() step {
 	return g.onPath(zk.OpGetEphemerals, path)
 }
 
-// setACL is awaited, see below; it does not lock the root: nothing could be done any more.
+// setACL is awaited, see below. It does not lock the root: after that nothing could be
+// done.
 func (g *generator) setACL() step {
 	path, list := g.target(false), g.acl()
 	if path.text == "/" || path.text == "" {
@@ -177,14 +181,14 @@ func (g *generator) setACL() step {
 	}
 	s := g.versioned(zk.OpSetACL, path, list.append(nil))
 	s.text += fmt.Sprintf(" acl=%s", list)
-	// Apache decides pipelined writes by the old ACL until the new one is
-	// applied, so what comes of them is a race.
+	// Apache decides pipelined writes by the old ACL until the new one is applied, so their
+	// results are a race.
 	s.alone = true
 	return s
 }
 
-// watchPath is a path that is not null, see known.go; mostly one of a few, so
-// that removals find what was added.
+// watchPath returns a path that is not null, see known.go. It is mostly one of a few, so
+// removals find what was added.
 func (g *generator) watchPath(echoed bool) nullable {
 	if path := g.path(echoed); !path.null && g.one(2) {
 		return path
@@ -204,7 +208,7 @@ func (g *generator) removeWatches() step {
 	return step{op: op, body: jute.AppendInt(path.append(nil), kind), text: fmt.Sprintf("%s %s type=%d", op, path, kind)}
 }
 
-// noBody is an operation that is only a header.
+// noBody returns an operation that consists only of a header.
 func (g *generator) noBody() step {
 	op := pick(g, []zk.Op{zk.OpPing, zk.OpWhoAmI, zk.OpWhoAmI})
 	s := step{op: op, text: op.String()}
@@ -228,7 +232,7 @@ func (g *generator) sasl() step {
 	return step{op: zk.OpSASL, body: jute.AppendBytes(nil, pick(g, [][]byte{{}, []byte("token")})), text: "sasl", alone: true}
 }
 
-// auth adds an identity, or is refused and ends the connection.
+// auth adds an identity, or is refused, which ends the connection.
 func (g *generator) auth(slot int) {
 	known := []struct{ scheme, credential string }{
 		{"digest", "bob:secret"}, {"digest", "alice:a"}, {"digest", "bob:wrong"}, {"digest", "a:b:c"}, {"digest", "nocolon"},
@@ -244,12 +248,12 @@ func (g *generator) auth(slot int) {
 	b := jute.AppendBytes(jute.AppendString(jute.AppendInt(nil, 0), c.scheme), []byte(c.credential))
 	xid := zk.XidAuth
 	if g.one(3) {
-		xid = 0 // numbered as other requests, as go-zookeeper does
+		xid = 0 // numbered like other requests, as go-zookeeper does
 	}
 	g.add(slot, step{op: zk.OpAuth, xid: xid, body: b, alone: true, ends: bad, text: fmt.Sprintf("auth %s %q", c.scheme, c.credential)})
 }
 
-// quota makes, changes, reads or removes the quota of /q.
+// quota creates, changes, reads or removes the quota of /q.
 func (g *generator) quota(slot int) {
 	limits := pick(g, []string{
 		"count=3,bytes=20", "count=-1,bytes=-1=;byteHardLimit=60;countHardLimit=4",
@@ -276,7 +280,7 @@ func (g *generator) quota(slot int) {
 	}
 }
 
-// setWatches is what a client sends after it has connected again.
+// setWatches is the request that a client sends after it has reconnected.
 func (g *generator) setWatches(slot int) {
 	if g.one(3) {
 		return
@@ -293,7 +297,7 @@ func (g *generator) setWatches(slot int) {
 		for range g.rand.IntN(4) {
 			list = append(list, nullable{text: pick(g, goodPaths)})
 		}
-		if i == 0 && g.one(15) { // only the first, see known.go
+		if i == 0 && g.one(15) { // only the first one, see known.go
 			b = jute.AppendInt(b, -1)
 			text += " null"
 			continue

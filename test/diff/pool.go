@@ -11,8 +11,8 @@ import (
 	"github.com/conclave-project/conclave/test/servers"
 )
 
-// commonConfig makes both servers quick to expire sessions, slow to expire all
-// else, and strict about quotas. super:admin is the super user.
+// commonConfig makes both servers expire sessions quickly and everything else slowly, and
+// enforce quotas. super:admin is the super user.
 var commonConfig = []string{
 	"tickTime=100",
 	"maxSessionTimeout=600000",
@@ -20,10 +20,10 @@ var commonConfig = []string{
 	"DigestAuthenticationProvider.superDigest=super:xQJmxLMiHGwaqBvst5y6rkB6HQs=",
 }
 
-// javaFlags make a server that lives for seconds start sooner.
+// javaFlags make a short-lived Java server start sooner.
 var javaFlags = []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"}
 
-// A pool starts fresh servers of one kind, the next one while the last is used.
+// A pool starts fresh servers of one kind, the next one while the last one is in use.
 type pool struct {
 	kind    servers.Kind
 	options servers.Options
@@ -33,9 +33,8 @@ type pool struct {
 	ended   chan struct{}
 }
 
-// newPool starts servers whose containers and TTL znodes are looked at every
-// reapMs; an hour keeps them out of a run. What further options say of lines and properties
-// counts, too.
+// newPool starts servers that check containers and TTL znodes every reapMs; an hour keeps
+// such deletions out of a run. Lines and properties in further options apply, too.
 func newPool(ctx context.Context, kind servers.Kind, reapMs int, how ...servers.Options) (*pool, error) {
 	if err := kind.Install(ctx); err != nil {
 		return nil, err
@@ -52,7 +51,7 @@ func newPool(ctx context.Context, kind servers.Kind, reapMs int, how ...servers.
 	return p, nil
 }
 
-// run is the pool's goroutine; stop waits for its end.
+// run is the pool's goroutine; stop waits for it.
 func (p *pool) run(ctx context.Context) {
 	defer close(p.ended)
 	for {
@@ -68,13 +67,13 @@ func (p *pool) run(ctx context.Context) {
 		select {
 		case p.ready <- s:
 		case <-p.stopped:
-			_ = s.Kill() // nobody is left to tell
+			_ = s.Kill() // nobody is left to report an error to
 			return
 		}
 	}
 }
 
-// fresh is a server that nobody has talked to.
+// fresh returns a server that nobody has connected to.
 func (p *pool) fresh() (*servers.Server, error) {
 	select {
 	case s := <-p.ready:
@@ -89,14 +88,17 @@ func (p *pool) stop() {
 	<-p.ended
 }
 
-// play runs a script, or part of it, on a fresh server.
+// play runs a script, or a part of it, on a fresh server.
 func (p *pool) play(s *script, keep []int) (transcript, error) {
 	server, err := p.fresh()
 	if err != nil {
 		return nil, err
 	}
 	defer server.Kill()
-	out, err := play(server.Addr, s, keep)
+	out, err := play([]string{server.Addr}, s, keep, func() error {
+		server.Crash()
+		return server.Restart(context.Background())
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, server.LogTail(2000))
 	}

@@ -14,10 +14,11 @@ import (
 )
 
 const (
-	// chunkMax is how many requests of one connection are pipelined at most.
+	// chunkMax is the largest number of requests of one connection that are pipelined.
 	chunkMax = 32
 
-	// observerSlot is the connection that the runner keeps for itself.
+	// observerSlot and the slots below it are the connections that the runner keeps for
+	// itself, one to each server.
 	observerSlot = -1
 
 	// observerTimeoutMs outlives any run.
@@ -26,12 +27,12 @@ const (
 	// closeWithin is how long a server may take to close a connection.
 	closeWithin = 3 * time.Second
 
-	// quietAfter is how long the zxid must stall to be quiet.
+	// quietAfter is how long the zxid must stay the same to count as quiet.
 	quietAfter = 1500 * time.Millisecond
 )
 
-// A transcript is what one server answered: the lines of each step, by the
-// step's index in the script, and last those of the end.
+// A transcript is what one server answered: the lines of each step, by the step's index in
+// the script, followed by the lines of the end.
 type transcript [][]string
 
 // A known session of a run.
@@ -43,28 +44,30 @@ type session struct {
 
 // A run plays a script against one server. It is used once, by one goroutine.
 type run struct {
-	addr     string
+	addrs    []string // of the servers; a step names one by its index
 	script   *script
 	conns    map[int]*conn
-	sessions map[int]*session // by the index of the connect step; observerSlot too
+	sessions map[int]*session // by the index of the connect step; includes observerSlot
 	names    map[zk.SessionID]string
 	ordered  map[zk.Zxid]bool // transactions whose events have an order
 	out      transcript
 	startMs  int64
+	restart  func() error // the server; nil if no step does
 }
 
-// play runs the steps of keep, all if nil, against the fresh server at addr.
-// The error is about the test itself: a server that answers wrongly is in the
-// transcript.
-func play(addr string, s *script, keep []int) (transcript, error) {
-	r := &run{addr: addr, script: s, conns: map[int]*conn{}, sessions: map[int]*session{},
+// play runs the steps of keep, all if nil, against the fresh servers at addrs. A script for one
+// server may restart it. An error is about the test itself; wrong answers of a server are in
+// the transcript.
+func play(addrs []string, s *script, keep []int, restart func() error) (transcript, error) {
+	r := &run{addrs: addrs, script: s, conns: map[int]*conn{}, sessions: map[int]*session{},
 		names: map[zk.SessionID]string{0: "0"}, ordered: map[zk.Zxid]bool{},
-		out: make(transcript, len(s.steps)+1), startMs: time.Now().UnixMilli()}
+		out: make(transcript, len(s.steps)+1), startMs: time.Now().UnixMilli(), restart: restart}
 	defer r.closeAll()
 	end := len(s.steps)
-	r.connect(end, &step{conn: observerSlot, timeoutMs: observerTimeoutMs}, observerSlot, "observer")
-	if r.conns[observerSlot] == nil {
-		return nil, fmt.Errorf("diff: no session on a fresh server: %v", r.out[end])
+	for server := range addrs {
+		if !r.observe(end, server) {
+			return nil, fmt.Errorf("diff: no session on a fresh server: %v", r.out[end])
+		}
 	}
 	if keep == nil {
 		keep = all(len(s.steps))
@@ -75,9 +78,12 @@ func play(addr string, s *script, keep []int) (transcript, error) {
 			r.requests(keep[:n])
 		} else {
 			n = 1
-			r.step(keep[0])
+			if err := r.step(keep[0]); err != nil {
+				return nil, err
+			}
 		}
 		keep = keep[n:]
+		r.level(end)
 	}
 	r.finish(end)
 	return r.out, nil
@@ -91,8 +97,8 @@ func all(n int) []int {
 	return out
 }
 
-// chunk tells how many of the next steps can be pipelined together; 0 if the
-// first is not a request.
+// chunk returns how many of the next steps can be pipelined together; 0 if the first is not
+// a request.
 func (r *run) chunk(keep []int) int {
 	n := 0
 	first := &r.script.steps[keep[0]]
@@ -114,7 +120,14 @@ func (r *run) say(at int, format string, args ...any) {
 	r.out[at] = append(r.out[at], fmt.Sprintf(format, args...))
 }
 
-func (r *run) step(at int) {
+// observe opens the connection that the runner keeps to a server.
+func (r *run) observe(at, server int) bool {
+	slot := observerSlot - server
+	r.connect(at, &step{conn: slot, server: server, timeoutMs: observerTimeoutMs}, slot, fmt.Sprintf("observer%d", server))
+	return r.conns[slot] != nil
+}
+
+func (r *run) step(at int) error {
 	s := &r.script.steps[at]
 	switch s.kind {
 	case stepConnect:
@@ -131,20 +144,44 @@ func (r *run) step(at int) {
 		r.prove(at, s)
 	case stepQuiesce:
 		r.quiesce(at)
+	case stepHello:
+		r.hello(at, s)
+	case stepRestart:
+		r.closeAll()
+		if err := r.restart(); err != nil {
+			return err
+		}
+		r.observe(at, 0)
 	}
+	return nil
 }
 
-// drop closes a connection from this side, if there is one, and waits until the
-// server has noticed. Apache may otherwise take the end of this connection for
-// the end of the next one of the same session.
+// drop closes a connection from this side, if there is one, and waits until the server has
+// noticed. Otherwise Apache may take the end of this connection for the end of the
+// session's next one.
 func (r *run) drop(slot int) {
-	if r.conns[slot] != nil {
+	if c := r.conns[slot]; c != nil {
 		r.remove(slot)
-		r.awaitConnections(len(r.conns))
+		r.awaitConnections(c.server)
 	}
 }
 
-// remove closes a connection from this side. It is in r.conns.
+// level waits until every server has what any server has answered. Events of it are in
+// front of the next reply on each connection.
+func (r *run) level(end int) {
+	for server := 0; len(r.addrs) > 1 && server < len(r.addrs); server++ {
+		slot := observerSlot - server
+		if c := r.conns[slot]; c != nil {
+			_, _ = c.net.Write(wire.AppendRequest(nil, &zk.Request{Xid: 1, Op: zk.OpSync, Path: "/"}))
+			if _, _, err := r.frame(slot, replyWithin); err != nil {
+				r.say(end, "observer%d: %v", server, err)
+				r.remove(slot)
+			}
+		}
+	}
+}
+
+// remove closes a connection from this side. It must be in r.conns.
 func (r *run) remove(slot int) {
 	r.conns[slot].close()
 	delete(r.conns, slot)
@@ -156,7 +193,7 @@ func (r *run) closeAll() {
 	}
 }
 
-// connect opens a new session, which the script calls number, people name.
+// connect opens a new session, with a number for the script and a name for people.
 func (r *run) connect(at int, s *step, number int, name string) {
 	r.drop(s.conn)
 	request := wire.ConnectRequest{TimeoutMs: s.timeoutMs, Password: make([]byte, zk.PasswordBytes), HasReadOnly: !s.noReadOnly}
@@ -172,12 +209,12 @@ func (r *run) connect(at int, s *step, number int, name string) {
 	r.sayHandshake(at, s, c, &response)
 }
 
-// handshake dials, sends the request with a ping after it, and reads the
-// response. It says why if there is none.
+// handshake dials, sends the request followed by a ping, and reads the response. If there
+// is none, it says why.
 func (r *run) handshake(at int, s *step, request *wire.ConnectRequest) (*conn, wire.ConnectResponse, bool) {
 	first := wire.AppendConnectRequest(nil, request)
 	first = wire.AppendRequest(first, &zk.Request{Xid: zk.XidPing, Op: zk.OpPing})
-	c, err := dial(r.addr, r.script.shows[s.certificate], first)
+	c, err := dial(r.addrs[s.server], r.script.shows[s.certificate], first)
 	if err != nil {
 		r.say(at, "%v", err)
 		return nil, wire.ConnectResponse{}, false
@@ -197,8 +234,8 @@ func (r *run) handshake(at int, s *step, request *wire.ConnectRequest) (*conn, w
 	return nil, wire.ConnectResponse{}, false
 }
 
-// sayHandshake writes the response down and keeps the connection if the session
-// was granted.
+// sayHandshake writes the response to the transcript and keeps the connection if the
+// session was granted.
 func (r *run) sayHandshake(at int, s *step, c *conn, response *wire.ConnectResponse) {
 	password := "derived"
 	if response.Password != passwordOf(response.Session) {
@@ -213,11 +250,12 @@ func (r *run) sayHandshake(at int, s *step, c *conn, response *wire.ConnectRespo
 	}
 	r.say(at, "session %s timeout=%d password=%s read-only=%t", r.name(response.Session),
 		response.TimeoutMs, password, response.ReadOnly)
+	c.server = s.server
 	r.conns[s.conn] = c
 	r.await(at, s.conn, zk.OpPing)
 }
 
-// resume attaches to a known session again.
+// resume attaches to a known session.
 func (r *run) resume(at int, s *step) {
 	known := r.sessions[s.session]
 	if known == nil {
@@ -240,7 +278,7 @@ func (r *run) resume(at int, s *step) {
 	}
 	c, response, ok := r.handshake(at, s, &request)
 	if s.mode != resumeAhead && s.mode != resumeUnknown {
-		r.kicked(at, s.session)
+		r.kicked(at, s.session, s.server)
 	}
 	if ok {
 		c.session = s.session
@@ -248,16 +286,16 @@ func (r *run) resume(at int, s *step) {
 	}
 }
 
-// kicked waits until the server has closed the other connection of a session.
-func (r *run) kicked(at, number int) {
+// kicked waits until the server has closed the other connection that a session has to it.
+func (r *run) kicked(at, number, server int) {
 	for _, slot := range r.slots() {
-		if c := r.conns[slot]; c.session == number {
+		if c := r.conns[slot]; c.session == number && c.server == server {
 			r.awaitEnd(at, slot)
 		}
 	}
 }
 
-// slots are the open connections, in order.
+// slots returns the open connections, in order.
 func (r *run) slots() []int {
 	var out []int
 	for slot := range r.conns {
@@ -288,7 +326,7 @@ func (r *run) awaitEnd(at, slot int) {
 	}
 }
 
-// frame is the next frame of a connection, taken apart.
+// frame returns the next frame of a connection, split into header and body.
 func (r *run) frame(slot int, within time.Duration) (wire.ReplyHeader, []byte, error) {
 	c := r.conns[slot]
 	frame, err := c.next(within)
@@ -305,7 +343,7 @@ func (r *run) frame(slot int, within time.Duration) (wire.ReplyHeader, []byte, e
 	return h, body, err
 }
 
-// await reads until the reply to one request, and writes it down after the
+// await reads up to the reply to one request, and writes it to the transcript after the
 // events that came before it. It returns the header, false if there was none.
 func (r *run) await(at, slot int, op zk.Op) (wire.ReplyHeader, bool) {
 	var events []zk.Event
@@ -321,7 +359,7 @@ func (r *run) await(at, slot int, op zk.Op) (wire.ReplyHeader, bool) {
 			events = append(events, r.event(at, h, body))
 			continue
 		}
-		// A write that cannot be decoded has the zxid of another.
+		// The reply to a write that cannot be decoded has the zxid of another one.
 		if op != zk.OpCloseSession && op.IsWrite() && h.Code != zk.ErrMarshalling {
 			r.ordered[h.Zxid] = true
 		}
@@ -331,7 +369,7 @@ func (r *run) await(at, slot int, op zk.Op) (wire.ReplyHeader, bool) {
 	}
 }
 
-// requests sends the requests at the indices in one write and awaits replies.
+// requests sends the requests at the given indices in one write and awaits their replies.
 func (r *run) requests(at []int) {
 	slot := r.script.steps[at[0]].conn
 	c := r.conns[slot]
@@ -372,7 +410,7 @@ func appendStep(b []byte, s *step, seen zk.Zxid) []byte {
 	return b
 }
 
-// after finds out whether the connection has survived a request that may end it.
+// after checks whether the connection has survived a request that may end it.
 func (r *run) after(at, slot int) {
 	s := &r.script.steps[at]
 	if s.op == zk.OpCloseSession {
@@ -386,7 +424,7 @@ func (r *run) after(at, slot int) {
 	r.await(at, slot, zk.OpPing)
 }
 
-// bytes sends what is no good frame, and a ping.
+// bytes sends bytes that are not a valid frame, and a ping.
 func (r *run) bytes(at int, s *step) {
 	c := r.conns[s.conn]
 	if c == nil {
@@ -398,31 +436,32 @@ func (r *run) bytes(at int, s *step) {
 	r.await(at, s.conn, zk.OpPing)
 }
 
-// ping asks the observer for the zxid.
-func (r *run) ping(at int) (zk.Zxid, bool) {
-	c := r.conns[observerSlot]
+// ping asks for the zxid on the observer's connection to a server.
+func (r *run) ping(at, server int) (zk.Zxid, bool) {
+	slot := observerSlot - server
+	c := r.conns[slot]
 	if c == nil {
 		r.say(at, "the observer has no connection")
 		return 0, false
 	}
 	_, _ = c.net.Write(wire.AppendRequest(nil, &zk.Request{Xid: zk.XidPing, Op: zk.OpPing}))
-	h, _, err := r.frame(observerSlot, replyWithin)
+	h, _, err := r.frame(slot, replyWithin)
 	if err != nil {
 		r.say(at, "observer: %v", err)
-		r.remove(observerSlot)
+		r.remove(slot)
 	}
 	return h.Zxid, err == nil
 }
 
-// expire lets a new session expire: it has the shortest timeout there is, creates an
-// ephemeral, and is silent again. One zxid closes it.
+// expire lets a new session expire: it has the shortest possible timeout, creates an
+// ephemeral, and is silent after that. One zxid closes it.
 func (r *run) expire(at int, s *step) {
-	r.connect(at, &step{conn: s.conn, timeoutMs: 1}, at, fmt.Sprintf("s%d", at))
+	r.connect(at, &step{conn: s.conn, server: s.server, timeoutMs: 1}, at, fmt.Sprintf("s%d", at))
 	if r.conns[s.conn] == nil {
 		return
 	}
 	r.sessions[at].gone = true
-	before, ok := r.ping(at)
+	before, ok := r.ping(at, s.server)
 	if !ok {
 		return
 	}
@@ -439,38 +478,38 @@ func (r *run) expire(at int, s *step) {
 	}
 	deadline := time.Now().Add(replyWithin)
 	for {
-		now, ok := r.ping(at)
+		now, ok := r.ping(at, s.server)
 		if !ok || now > before || time.Now().After(deadline) {
 			r.say(at, "expired: zxid=%d", now)
 			return
 		}
-		time.Sleep(10 * time.Millisecond) // the clock that runs is the server's
+		time.Sleep(10 * time.Millisecond) // the server's clock is what matters here
 	}
 }
 
-// quiesce waits until the zxid has stalled for a while.
+// quiesce waits until the zxid has not changed for a while.
 func (r *run) quiesce(at int) {
-	last, ok := r.ping(at)
+	last, ok := r.ping(at, 0)
 	since := time.Now()
 	deadline := since.Add(replyWithin)
 	for ok && time.Since(since) < quietAfter && time.Now().Before(deadline) {
-		time.Sleep(20 * time.Millisecond) // the clock that runs is the server's
+		time.Sleep(20 * time.Millisecond) // the server's clock is what matters here
 		var now zk.Zxid
-		if now, ok = r.ping(at); now != last {
+		if now, ok = r.ping(at, 0); now != last {
 			last, since = now, time.Now()
 		}
 	}
 	r.say(at, "quiescent: zxid=%d", last)
 }
 
-// finish drains every connection and asks the four-letter words.
+// finish drains every connection and sends the four-letter words.
 func (r *run) finish(at int) {
 	for _, slot := range r.slots() {
 		r.say(at, "c%d at the end:", slot)
 		_, _ = r.conns[slot].net.Write(wire.AppendRequest(nil, &zk.Request{Xid: zk.XidPing, Op: zk.OpPing}))
 		r.await(at, slot, zk.OpPing)
 	}
-	if !r.script.ensemble { // they tell of the role
+	if !r.script.ensemble { // in an ensemble the answers depend on the role
 		r.askAll(at)
 	}
 }
