@@ -141,7 +141,7 @@ func (r *runner) prove(ctx context.Context, p proof, out io.Writer) ([]electiont
 		fmt.Fprintf(out, "            %s\n", line(report))
 	}
 	if err != nil {
-		fmt.Fprintf(out, "            %v\n", err)
+		fmt.Fprintf(out, "            %v\n%s", err, r.why(p))
 	}
 	return reports, err == nil
 }
@@ -165,7 +165,7 @@ func (r *runner) test(ctx context.Context, p proof, leave []string) ([]electiont
 	if r.lost {
 		command.Env = append(command.Env, fmt.Sprintf("%s=%d", electiontest.LostUpdatesVariable, p.lost))
 	}
-	log, err := os.Create(filepath.Join(r.logs, p.name+".log"))
+	log, err := os.Create(r.logFile(p))
 	if err != nil {
 		return nil, err
 	}
@@ -180,6 +180,19 @@ func (r *runner) test(ctx context.Context, p proof, leave []string) ([]electiont
 		err = fmt.Errorf("no test of %s ran the suite: %s", p.dir, log.Name())
 	}
 	return found, errors.Join(failure, err)
+}
+
+// logFile returns the file for the output of a proof's tests.
+func (r *runner) logFile(p proof) string { return filepath.Join(r.logs, p.name+".log") }
+
+// why returns what the log says of tests that failed: the log may be on a machine that is gone when
+// somebody reads the result.
+func (r *runner) why(p proof) string {
+	log, err := os.ReadFile(r.logFile(p))
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	return failures(string(log))
 }
 
 // pattern returns the tests to run: all of a backend, only its suites, or only the
