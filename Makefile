@@ -39,8 +39,8 @@ race: ## the packages with goroutines under the race detector
 .PHONY: lint
 lint: bin/staticcheck size ## gofmt, go vet and staticcheck, and the size of conclave
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
-	go vet -tags interop,versions,robust,chaos,conformance,release,packages work
-	bin/staticcheck -tags interop,versions,robust,chaos,conformance,release,packages $$(go list work)
+	go vet -tags interop,versions,robust,chaos,conformance,release,packages,applications work
+	bin/staticcheck -tags interop,versions,robust,chaos,conformance,release,packages,applications $$(go list work)
 
 # What conclave may weigh in bytes, stripped: it links no store's SDK.
 SIZE_MAX = 23300000
@@ -151,6 +151,10 @@ interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture
 	go run ./test/interop/run -ensemble conclave,conclave,conclave
 	go run ./test/interop/run -ensemble conclave,apache-3.9.5,apache-3.8.6
 	go test -tags interop -count=1 -v -timeout 30m ./test/ensemble
+
+.PHONY: applications
+applications: ## programs that are built on ZooKeeper, on an ensemble of Conclave whose leader is killed; the first run downloads them
+	go test -tags applications -count=1 -v -timeout 60m ./test/applications
 
 .PHONY: interop-versions
 interop-versions: ## EARLIER=BINARY: each server of an ensemble goes from that version to this one and back, under load

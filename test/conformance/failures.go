@@ -17,14 +17,14 @@ func failures(log string) string {
 	var failed []string
 	var test string
 	for line := range strings.Lines(log) {
-		words := strings.Fields(line)
+		fields := strings.Fields(line)
 		switch {
-		case len(words) == 3 && words[0] == "===":
-			test = words[2]
+		case len(fields) == 3 && fields[0] == "===":
+			test = fields[2]
 			continue
-		case len(words) == 4 && words[0] == "---":
-			test = words[2]
-			if words[1] == "FAIL:" {
+		case len(fields) == 4 && fields[0] == "---":
+			test = fields[2]
+			if fields[1] == "FAIL:" {
 				failed = append(failed, test)
 			}
 		}

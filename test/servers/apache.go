@@ -3,16 +3,12 @@
 package servers
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sort"
-	"strings"
-	"sync"
 )
 
 //go:embed pom.xml
@@ -45,36 +41,20 @@ func Apache(version string) Kind { return apache{version: version} }
 
 func (a apache) Name() string { return "apache-" + a.version }
 
-// installing prevents two tests of one process from running Maven at the same time.
-var installing sync.Mutex
-
 // Install resolves the jars with Maven, unless all of them exist.
 func (a apache) Install(ctx context.Context) error {
-	installing.Lock()
-	defer installing.Unlock()
 	home, err := a.home()
 	if err != nil {
 		return err
+	}
+	if err := replace(filepath.Join(home, "logback.xml"), logback); err != nil {
+		return fmt.Errorf("servers: install %s: %w", a.Name(), err)
 	}
 	jars := pom
 	if a.cli {
 		jars = pomOfZKCli
 	}
-	for name, data := range map[string][]byte{"pom.xml": jars, "logback.xml": logback} {
-		if err := replace(filepath.Join(home, name), data); err != nil {
-			return fmt.Errorf("servers: install %s: %w", a.Name(), err)
-		}
-	}
-	if _, err := a.classPath(); err == nil {
-		return nil
-	}
-	mvn := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", filepath.Join(home, "pom.xml"),
-		"-Dzookeeper.version="+a.version, "dependency:build-classpath",
-		"-Dmdep.outputFile="+filepath.Join(home, "classpath"))
-	if out, err := mvn.CombinedOutput(); err != nil {
-		return fmt.Errorf("servers: install %s with mvn: %w\n%s", a.Name(), err, out)
-	}
-	_, err = a.classPath()
+	_, err = Jars(ctx, filepath.Base(home), jars, "-Dzookeeper.version="+a.version)
 	return err
 }
 
@@ -88,32 +68,13 @@ func ClassPath(ctx context.Context, version string) (string, error) {
 	return a.classPath()
 }
 
-// replace replaces the content of a file atomically: another process may be reading it.
-func replace(name string, data []byte) error {
-	if there, err := os.ReadFile(name); err == nil && bytes.Equal(there, data) {
-		return nil
-	}
-	fresh := fmt.Sprintf("%s.%d", name, os.Getpid())
-	if err := os.WriteFile(fresh, data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(fresh, name)
-}
-
 // home returns the directory of the version's list of jars and logging configuration.
 func (a apache) home() (string, error) {
-	cache, err := CacheDir()
-	if err != nil {
-		return "", err
-	}
-	home := filepath.Join(cache, a.Name())
+	name := a.Name()
 	if a.cli {
-		home += "-cli"
+		name += "-cli"
 	}
-	if err := os.MkdirAll(home, 0o755); err != nil {
-		return "", fmt.Errorf("servers: install %s: %w", a.Name(), err)
-	}
-	return home, nil
+	return homeOf(name)
 }
 
 // classPath reads the cached list and checks that all jars still exist.
@@ -122,17 +83,8 @@ func (a apache) classPath() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	list, err := os.ReadFile(filepath.Join(home, "classpath"))
-	if err != nil {
-		return "", fmt.Errorf("servers: class path of %s: %w", a.Name(), err)
-	}
-	jars := strings.TrimSpace(string(list))
-	for _, jar := range strings.Split(jars, ":") {
-		if _, err := os.Stat(jar); err != nil {
-			return "", fmt.Errorf("servers: class path of %s: %w", a.Name(), err)
-		}
-	}
-	return home + ":" + jars, nil
+	jars, err := jarsIn(home)
+	return home + ":" + jars, err
 }
 
 func (a apache) command(_ context.Context, configFile string, o Options) ([]string, error) {
