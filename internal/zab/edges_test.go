@@ -259,3 +259,20 @@ func TestStandaloneServerBeginsTheNextEpoch(t *testing.T) {
 		s.step(s.done())
 	}
 }
+
+// A follower whose disk is full says so when it is asked for nothing, and not before it serves: what it
+// says to a leader that has not yet synchronized it is told again when it does serve.
+func TestFollowerTellsOfItsFullDiskWhileItServes(t *testing.T) {
+	full, free := zab.Event{Kind: zab.EventSpace}, zab.Event{Kind: zab.EventSpace, OK: true}
+	s := newSolo(t, stored())
+	s.want("", full)
+	s.follows(1)
+	s.want("", free)
+	s.want("", full)
+	s.step(said(zab.KindDiff, 0), said(zab.KindNewLeader, z(1, 0)))
+	s.step(s.done())
+	s.want("link 100 <- ACK 1.0; SERVE epoch 1; link 100 <- PING 4294967295.4294967294", said(zab.KindUpToDate, zk.NoZxid))
+	s.want("link 100 <- PING 4294967295.4294967295", free)
+	s.want("link 100 <- PING 4294967295.4294967294", full)
+	s.want("", full)
+}

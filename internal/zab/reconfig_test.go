@@ -1,6 +1,7 @@
 package zab_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -26,6 +27,29 @@ func TestLeaderWithoutAVoteInTheNewEnsembleDesignatesAnotherAndLeaves(t *testing
 	s.want("", ack(3, z(1, 1)))
 	s.want("link 2 <- COMMITANDACTIVATE 1.1; link 3 <- COMMITANDACTIVATE 1.1; deliver 1.1; activate 1.1 leader 2; "+
 		"close link 2; close link 3; LEAVE: stopped; look", ack(2, z(1, 1)))
+}
+
+// An observer learns with the reconfig itself which server leads the new ensemble.
+func TestObserverIsToldOfTheDesignatedLeader(t *testing.T) {
+	s := newSolo(t, stored())
+	s.leads()
+	s.step(up(4), on(4, zab.Message{Kind: zab.KindObserverInfo, Hello: zab.Hello{Server: 4}}))
+	s.step(ackEpoch(4, 0, 0))
+	s.step(ack(4, z(1, 0)))
+	s.step(reconfig(2))
+	s.step(s.done())
+	told := map[zab.LinkID]string{}
+	for _, e := range s.p.Step(s.nowMs, []zab.Event{ack(2, z(1, 1))}) {
+		if e.Kind == zab.EffectSend {
+			told[e.Link] += fmt.Sprintf("%v %s %q leader %d", e.Message.Kind, zab.FormatZxid(e.Message.Zxid), e.Message.Payload, e.Message.Leader)
+		}
+	}
+	if want := `COMMITANDACTIVATE 1.1 "" leader 2`; told[2] != want {
+		t.Errorf("the follower is told %s, want %s", told[2], want)
+	}
+	if want := `INFORMANDACTIVATE 1.1 "1.1" leader 2`; told[4] != want {
+		t.Errorf("the observer is told %s, want %s", told[4], want)
+	}
 }
 
 // Looking servers do not join a leader of weight 0. A leader that a reconfig leaves without
