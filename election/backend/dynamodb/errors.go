@@ -3,6 +3,7 @@ package dynamodb
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
@@ -37,6 +38,12 @@ func (s *store) explain(what string, err error) error {
 	case "AccessDeniedException":
 		return election.Permanent(fmt.Errorf("%w (needed: dynamodb:GetItem and PutItem; "+
 			"Scan to list; CreateTable and DescribeTable to make the table)", err))
+	case "UnrecognizedClientException", "InvalidSignatureException":
+		if strings.HasPrefix(answer.ErrorMessage(), "Signature ") { // has expired, or is not yet current: a clock is wrong
+			return err
+		}
+		return election.Permanent(fmt.Errorf("%w (the service does not know these keys: see AWS_ACCESS_KEY_ID, "+
+			"AWS_SECRET_ACCESS_KEY, AWS_PROFILE and ~/.aws/credentials)", err))
 	}
 	return err
 }

@@ -60,6 +60,8 @@ func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
 		{400, "ConditionalCheckFailedException", true, false},
 		{400, "ResourceNotFoundException", false, true},
 		{400, "AccessDeniedException", false, true},
+		{400, "UnrecognizedClientException", false, true},
+		{400, "InvalidSignatureException", false, true},
 		{400, "ValidationException", false, true},
 		{400, "ProvisionedThroughputExceededException", false, false},
 		{400, "ThrottlingException", false, false},
@@ -79,6 +81,22 @@ func TestErrorsAreTriedOnceAndToldApart(t *testing.T) {
 		}
 		if _, _, err := s.Read(t.Context(), "e"); err == nil || calls.Load() != 2 {
 			t.Errorf("%s: read: %v, %d requests", test.code, err, calls.Load())
+		}
+	}
+}
+
+// TestWrongClockIsNoWrongKey: the next request may be signed with a corrected time.
+func TestWrongClockIsNoWrongKey(t *testing.T) {
+	for message, permanent := range map[string]bool{
+		"The request signature we calculated does not match the signature you provided.":   true,
+		"Signature expired: 20261130T100000Z is now earlier than 20261130T101000Z":         false,
+		"Signature not yet current: 20261130T100000Z is still later than 20261130T094500Z": false,
+	} {
+		s, _ := answer(t, func([]byte) (int, string) {
+			return 400, `{"__type":"com.amazon.coral.service#InvalidSignatureException","message":"` + message + `"}`
+		})
+		if _, err := s.Write(t.Context(), "e", record.Record{}, "v"); err == nil || errors.Is(err, election.ErrPermanent) != permanent {
+			t.Errorf("%s: %v", message, err)
 		}
 	}
 }

@@ -39,6 +39,9 @@ func (s *store) explain(what, key string, err error) error {
 	case isCode(err, "AccessDenied", "Forbidden"):
 		return election.Permanent(fmt.Errorf("%w (needed: s3:GetObject and s3:PutObject on PREFIX/*, "+
 			"and s3:ListBucket, without which a missing object looks forbidden)", err))
+	case isCode(err, "InvalidAccessKeyId", "SignatureDoesNotMatch"):
+		return election.Permanent(fmt.Errorf("%w (the store does not know these keys: see AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, "+
+			"AWS_PROFILE and ~/.aws/credentials)", err))
 	case isCode(err, "NotImplemented"):
 		return election.Permanent(fmt.Errorf("%w: %w", ErrConditions, err))
 	}
