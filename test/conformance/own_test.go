@@ -53,9 +53,7 @@ func runZooKeeper(t *testing.T, name, title string) {
 		Store: title,
 		URL: func(t testing.TB) string {
 			path := fmt.Sprintf("/store-%d", count.Add(1))
-			if _, _, err := dial(t, server.Addr).Create(awaittest.Within(t), path, nil, client.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			create(t, server.Addr, path)
 			return server.URL + path
 		},
 		Delete: func(t testing.TB, url, name string) {
@@ -91,6 +89,22 @@ func dial(t testing.TB, servers string) *client.Client {
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c
+}
+
+// create creates a znode, on a new session if the last one was lost: a server that begins its log on a
+// busy disk may be silent for that long.
+func create(t testing.TB, servers, path string) {
+	t.Helper()
+	for ctx := awaittest.Within(t); ; {
+		_, _, err := dial(t, servers).Create(ctx, path, nil, client.CreateOptions{})
+		switch {
+		case err == nil, errors.Is(err, zk.ErrNodeExists):
+			return
+		case ctx.Err() != nil || !errors.Is(err, zk.ErrConnectionLoss) && !errors.Is(err, zk.ErrSessionExpired):
+			t.Fatal(err)
+		}
+		t.Logf("create %s: %v", path, err)
+	}
 }
 
 func children(t testing.TB, c *client.Client, path string) []string {

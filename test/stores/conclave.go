@@ -29,7 +29,8 @@ func startZooKeeper(kind servers.Kind) func(context.Context, string, string) (*S
 			DataDir: filepath.Join(dir, "data"),
 			LogFile: filepath.Join(dir, kind.Name()+".log"),
 			// The shortest session timeout, two ticks, must be below the suite's lease.
-			Config: []string{"tickTime=200", "maxSessionTimeout=60000"},
+			Config:      []string{"tickTime=200", "maxSessionTimeout=60000"},
+			StartWithin: startWithin,
 		})
 		if err != nil {
 			return nil, err
