@@ -131,6 +131,7 @@ func TestErrorsOfCreateComeInOrder(t *testing.T) {
 		{"ttl flags in create2", true, alive, node("/x", op(zk.OpCreate2), mode(zk.PersistentSequentialTTL)), zk.ErrBadArguments},
 		{"ttl of zero", true, dead, node("bad", op(zk.OpCreateTTL), mode(zk.PersistentTTL), ttl(0)), zk.ErrBadArguments},
 		{"ttl too long", true, alive, node("/x", op(zk.OpCreateTTL), mode(zk.PersistentTTL), ttl(zk.TTLMax+1)), zk.ErrBadArguments},
+		{"shortest ttl", true, alive, node("/x", op(zk.OpCreateTTL), mode(zk.PersistentTTL), ttl(1)), zk.OK},
 		{"longest ttl", true, alive, node("/x", op(zk.OpCreateTTL), mode(zk.PersistentTTL), ttl(zk.TTLMax)), zk.OK},
 		{"createTTL of something else", true, alive, node("/x", op(zk.OpCreateTTL), ttl(-5)), zk.ErrBadArguments},
 		{"dead session comes before the path", true, dead, node("bad", entries(nothing)), zk.ErrSessionExpired},
