@@ -36,6 +36,7 @@ func sees(traits election.Traits, leader election.Waiter, waiters ...election.Wa
 // the waiters', across renewals and heartbeats, after a request, a transfer and a
 // release; the metadata of the next campaign; and none for a candidate that has none.
 func testMetadata(t *testing.T, s Suite) {
+	s.Lease *= 3 // a leader that is to be seen with its waiters may not lose the lead; twelve renewals are awaited
 	h, url := s.newHistory(), s.URL(t)
 	backend := s.Open(t, url)
 	traits := backend.Traits()
