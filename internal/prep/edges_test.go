@@ -1,6 +1,7 @@
 package prep
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/conclave-project/conclave/internal/tree"
@@ -55,5 +56,59 @@ func TestTransactionMayBeAsLongAsCanBeStored(t *testing.T) {
 		if txn, _ := decide(b.prep, &r, b.origin()); txn.Op != want {
 			t.Errorf("with %d bytes it becomes %v", limit, txn.Op)
 		}
+	}
+}
+
+// The end of a session names what the session owns once all outstanding changes are applied.
+func TestEndOfASessionNamesWhatItWillOwn(t *testing.T) {
+	b := newBench(t, true, Options{})
+	for _, path := range []string{"/deleted", "/kept", "/others"} {
+		b.done(node(path, mode(zk.Ephemeral)))
+	}
+	decided := func(session zk.SessionID, r zk.Request) zk.Txn {
+		o := b.origin()
+		o.Session = session
+		txn, _ := decide(b.prep, &r, o)
+		if txn.Op == zk.OpError {
+			t.Fatalf("%v %s: %v", r.Op, r.Path, txn.Code)
+		}
+		return txn
+	}
+	decided(me, node("/deleted", op(zk.OpDelete)))
+	decided(me, node("/others", op(zk.OpDelete)))
+	decided(me+1, node("/others", mode(zk.Ephemeral)))
+	decided(me, node("/kept", op(zk.OpSetData), data(3)))
+	decided(me, node("/new", mode(zk.Ephemeral)))
+	decided(me, node("/gone", mode(zk.Ephemeral)))
+	decided(me, node("/gone", op(zk.OpDelete)))
+	end := zk.Request{Op: zk.OpCloseSession}
+	if txn := decided(me, end); !slices.Equal(txn.Paths, []string{"/kept", "/new"}) {
+		t.Errorf("the session ends with %v", txn.Paths)
+	}
+	decided(me+1, node("/kept"))
+	if txn := decided(me, end); len(txn.Paths) != 0 {
+		t.Errorf("it ends again with %v", txn.Paths)
+	}
+	if txn := decided(me+1, end); !slices.Equal(txn.Paths, []string{"/others"}) {
+		t.Errorf("the other one ends with %v", txn.Paths)
+	}
+}
+
+// What is applied leaves the queue of outstanding changes, however long it is.
+func TestQueueDoesNotGrowWithWhatIsApplied(t *testing.T) {
+	b := newBench(t, true, Options{})
+	var head zk.Zxid
+	longest := 0
+	for range 100_000 {
+		r := node("/", op(zk.OpSetData))
+		decide(b.prep, &r, b.origin())
+		if b.prep.Outstanding() > 1000 {
+			head++
+			b.prep.Applied(head)
+		}
+		longest = max(longest, len(b.prep.outstanding.queue))
+	}
+	if n := b.prep.Outstanding(); n != 1000 || longest > 20_000 {
+		t.Errorf("%d changes are outstanding, in a queue of up to %d", n, longest)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-project/conclave/internal/auth"
 	"github.com/conclave-project/conclave/internal/tree"
+	"github.com/conclave-project/conclave/internal/txn"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -43,6 +44,14 @@ func TestRefusedRequestsLeaveNoTrace(t *testing.T) {
 			if refused < 300 {
 				t.Errorf("only %d were refused", refused)
 			}
+			for _, w := range []*twin{all, only} {
+				for len(w.queue) > 0 {
+					w.apply(t)
+				}
+				if o := &w.prep.outstanding; o.size() != 0 || len(o.byPath) != 0 || len(o.byOwner) != 0 || len(o.made) != 0 || len(o.ended) != 0 {
+					t.Errorf("all is applied, and this is left: %d changes, %v, %v, %v, %v", o.size(), o.byPath, o.byOwner, o.made, o.ended)
+				}
+			}
 		})
 	}
 }
@@ -69,7 +78,11 @@ func (w *twin) decide(r *zk.Request, zxid zk.Zxid) (zk.Txn, zk.Digest) {
 	o := &Origin{Session: session, Alive: true, Identities: bob(), Zxid: zxid, TimeMs: int64(zxid) * 10}
 	var d Decision
 	w.prep.Decide(r, o, &d)
-	w.queue = append(w.queue, decided{zk.TxnHeader{Session: session, Zxid: zxid, Time: o.TimeMs, Op: d.Txn.Op}, d})
+	head := zk.TxnHeader{Session: session, Zxid: zxid, Time: o.TimeMs, Op: d.Txn.Op}
+	if n := len(txn.Append(nil, &head, &d.Txn, d.Digest)); n > txnBytes(&d.Txn) {
+		panic(fmt.Sprintf("%v has %d bytes, and at most %d were expected", d.Txn.Op, n, txnBytes(&d.Txn)))
+	}
+	w.queue = append(w.queue, decided{head, d})
 	return d.Txn, d.Digest
 }
 
