@@ -276,6 +276,19 @@ func TestResetStartsTheFiguresAgain(t *testing.T) {
 	}
 }
 
+// As on Apache's servers, where a server that only monitoring asks has sent what it has received.
+func TestAnswersToFourLetterWordsAreSentPackets(t *testing.T) {
+	c := newScene(t)
+	before := c.server.Status()
+	for range 3 {
+		c.ask("ruok")
+	}
+	now := c.server.Status()
+	if received, sent := now.Received-before.Received, now.Sent-before.Sent; received != 3 || sent != 3 {
+		t.Errorf("three commands were received as %d packets and answered by %d", received, sent)
+	}
+}
+
 func TestAverageHasOneToFourPlaces(t *testing.T) {
 	for v, want := range map[float64]string{0: "0.0", 1.25: "1.25", 2: "2.0", 1.0 / 3: "0.3333", 100: "100.0"} {
 		if got := decimal(v).String(); got != want {

@@ -56,6 +56,7 @@ func (c *conn) answerCommand(name string) {
 		reset(c.socket) // an incomplete answer must not look complete
 		return
 	}
+	c.told()
 	if half, ok := c.socket.(halfCloser); ok {
 		half.CloseWrite()
 	}

@@ -286,6 +286,14 @@ func (c *conn) received() {
 	c.stats.received++
 }
 
+// told counts the answer to a four-letter word as a packet, as Apache's servers do: who polls a server by them finds
+// as many packets sent as received.
+func (c *conn) told() {
+	c.out.mu.Lock()
+	defer c.out.mu.Unlock()
+	c.stats.sent++
+}
+
 // begin counts requests that go to the loop and have been claimed.
 func (c *conn) begin(n int) {
 	c.begun += uint64(n)
