@@ -134,6 +134,8 @@ var steady = []struct {
 	{regexp.MustCompile(`clientPort=\d+`), "clientPort=PORT"},
 	{regexp.MustCompile(`(est|lresp)=\d{13}`), "$1=MOMENT"},
 	{regexp.MustCompile(`expire at \w{3} \w{3} \d\d \d\d:\d\d:\d\d \S+ \d{4}:`), "expire at DATE:"},
+	{regexp.MustCompile(`(Connections Sets) \(\d\)`), "$1 (N)"}, // two connections may end in different seconds
+	{regexp.MustCompile(`(?m)^\d expire at DATE:\n\tip: `), "\tip: "},
 	{regexp.MustCompile(`(?m)^(zk_(?:open|max)_file_descriptor_count)\t\d+$`), "$1\tN"},
 	{regexp.MustCompile(`(?m)^(zk_(?:uptime|startup_time|snapshot_last_ms))\t\d+$`), "$1\tN"},
 	{regexp.MustCompile(`(?m)^(zk_read_micros)\t[\d:,]+$`), "$1\tN"},

@@ -103,18 +103,35 @@ func dump(_ Commands, s *server.Server) string {
 			fmt.Fprintf(&b, "\t%s\n", path)
 		}
 	}
-	conns := s.Conns()
-	fmt.Fprintf(&b, "Connections dump:\nConnections Sets (%d)/(%d):\n", min(1, len(conns)), len(conns))
-	if len(conns) > 0 {
-		fmt.Fprintf(&b, "%d expire at %s:\n", len(conns), time.Now().Format(dateForm))
-	}
-	for _, c := range conns {
-		fmt.Fprintf(&b, "\tip: /%s sessionId: %s\n", c.Remote, c.Session)
-	}
+	dumpConns(&b, s.Conns(), time.Now(), s.Config().HandshakeTime)
 	if d.Left > 0 {
 		fmt.Fprintf(&b, "%s%d ephemerals\n", LeftOut, d.Left)
 	}
 	return b.String()
+}
+
+// dumpConns lists the connections by the second in which they are closed if their clients stay silent.
+func dumpConns(b *strings.Builder, conns []server.Conn, now time.Time, handshake time.Duration) {
+	ends := map[int64][]server.Conn{}
+	for _, c := range conns {
+		at := now.Add(handshake - c.Since)
+		if c.Session != 0 {
+			silent := c.Responded
+			if silent < 0 {
+				silent = c.Since
+			}
+			at = now.Add(time.Duration(c.TimeoutMs)*time.Millisecond - silent)
+		}
+		second := at.Add(time.Second - 1).Unix()
+		ends[second] = append(ends[second], c)
+	}
+	fmt.Fprintf(b, "Connections dump:\nConnections Sets (%d)/(%d):\n", len(ends), len(conns))
+	for _, second := range slices.Sorted(maps.Keys(ends)) {
+		fmt.Fprintf(b, "%d expire at %s:\n", len(ends[second]), time.Unix(second, 0).Format(dateForm))
+		for _, c := range ends[second] {
+			fmt.Fprintf(b, "\tip: /%s sessionId: %s\n", c.Remote, c.Session)
+		}
+	}
 }
 
 // dumpTracked lists the sessions whose expiry this server decides.
