@@ -83,13 +83,14 @@ type Effects struct {
 	Disk      []DiskOp
 	Links     []zab.Effect // connect, send, close, send-snapshot, read-log
 	Votes     []OutgoingVote
-	Ensembles Ensembles    // what has changed about the configuration
-	OverQuota []string     // paths whose quota was exceeded, to report to the operator
-	Left      []zab.Reason // roles that ended in this step, for the log
-	Remapped  bool         // Reader.Domains was read again in this step
-	Unasked   int          // connections that were closed because too many look-ups were needed to find what they may read
-	Diverged  []zk.Zxid    // transactions whose digest is not that of the tree, to report to the operator
-	Audited   []Audited    // with Options.Audit: what clients of this server have changed, or tried to
+	Ensembles Ensembles       // what has changed about the configuration
+	OverQuota []string        // paths whose quota was exceeded, to report to the operator
+	Left      []zab.Reason    // roles that ended in this step, for the log
+	Remapped  bool            // Reader.Domains was read again in this step
+	Unasked   int             // connections that were closed because too many look-ups were needed to find what they may read
+	Expired   []session.Lease // sessions that this server has found to have expired, for the log
+	Diverged  []zk.Zxid       // transactions whose digest is not that of the tree, to report to the operator
+	Audited   []Audited       // with Options.Audit: what clients of this server have changed, or tried to
 
 	asked []*Asked // from Audited that was reported, to be used again
 }
@@ -112,7 +113,7 @@ func (e *Effects) anAsked() *Asked {
 // reset starts a new step. Payloads now belong to the disk, which writes them while the next
 // step goes on.
 func (e *Effects) reset() {
-	e.Ensembles, e.Remapped, e.Unasked = Ensembles{}, false, 0
+	e.Ensembles, e.Expired, e.Remapped, e.Unasked = Ensembles{}, nil, false, 0
 	clear(e.Disk)
 	clear(e.Links)
 	clear(e.Votes)

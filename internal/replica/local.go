@@ -62,8 +62,9 @@ func (r *Replica) closeLocal(id zk.SessionID) {
 
 // expireLocals ends the local sessions that have expired.
 func (r *Replica) expireLocals() {
-	for _, id := range r.locals.Expire(r.lookedAtMs()) {
-		r.counts.Expired++
+	expired := r.locals.Expire(r.lookedAtMs())
+	r.noteExpired(r.locals, expired)
+	for _, id := range expired {
 		r.closeLocal(id)
 	}
 }

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"github.com/conclave-project/conclave/internal/session"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -56,9 +57,17 @@ func (r *Replica) expire() {
 		return
 	}
 	expired := r.sessions.Expire(r.lookedAtMs())
-	r.counts.Expired += int64(len(expired))
+	r.noteExpired(r.sessions, expired)
 	r.leading.endLater(expired)
 	r.endSome()
+}
+
+// noteExpired counts sessions of a table that have expired, and reports them.
+func (r *Replica) noteExpired(table *session.Table, ids []zk.SessionID) {
+	r.counts.Expired += int64(len(ids))
+	for _, id := range ids {
+		r.effects.Expired = append(r.effects.Expired, session.Lease{ID: id, TimeoutMs: table.Get(id).TimeoutMs})
+	}
 }
 
 // How much work one step may spend on the ends of sessions and on the deletions of a search, in

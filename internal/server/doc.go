@@ -55,6 +55,7 @@
 //	meters_peers.go    elections, synchronization, proposals and their acks, for metrics
 //	digest.go       logs trees that differ
 //	quota.go        logs quotas that are exceeded, and watchers that are disconnected
+//	expirylog.go    logs sessions that have expired
 //	aside.go        separates all of them from the log, which may accept nothing
 //	audit.go        who has changed what, for the audit log
 //	backups.go      the results of backups, which another package takes

@@ -18,6 +18,7 @@ import (
 func (s *Server) runLoop() {
 	out := &delivery{server: s}
 	var quotas quotaLog
+	var expiries expiryLog
 	wake := alarm{clock: s.cfg.Clock}
 	defer wake.stop()
 	for first := true; ; first = false {
@@ -79,6 +80,7 @@ func (s *Server) runLoop() {
 		}
 		s.warnQuotas(effects.OverQuota, &quotas)
 		s.warnDigests(effects.Diverged)
+		s.tellExpired(effects.Expired, &expiries)
 		s.warnUnasked(effects.Unasked)
 		s.remove(batch)
 		s.maybeSnapshot()

@@ -28,6 +28,7 @@ type stats struct {
 	authFailed atomic.Int64
 	handshakes lobby.Failures
 	guesses    lobby.Failures // wrong passwords of the super user
+	unnamed    lobby.Failures // sessions that have expired without a line of their own, see tellExpired
 	unasked    lobby.Failures // watchers that were disconnected, see warnUnasked
 	refusals   [refusals]lobby.Failures
 	waits      atomic.Int64 // requests that waited for their turn
