@@ -148,7 +148,7 @@ func (r *reader) placeKeys() map[string]setting {
 		"clientPort":              used(port(&r.clientPort), "must be set", "port for clients; not needed if there is a `secureClientPort`"),
 		"clientPortAddress":       used(text(&r.clientHost), "all", "address on which that port is opened"),
 		"clientPortListenBacklog": idle(number[int](nil, -1, math.MaxInt32), "the system's own backlog is used"),
-		"serverCnxnFactory":       idle(text(nil), whyThreads),
+		"serverCnxnFactory":       idle(text(nil), "one kind of client port serves TLS and plain connections"),
 	}
 }
 
