@@ -88,7 +88,8 @@ type Effects struct {
 	Left      []zab.Reason    // roles that ended in this step, for the log
 	Remapped  bool            // Reader.Domains was read again in this step
 	Unasked   int             // connections that were closed because too many look-ups were needed to find what they may read
-	Expired   []session.Lease // sessions that this server has found to have expired, for the log
+	Expired   []session.Lease // sessions that this server has found to have expired, up to ExpiredMax of them, for the log
+	Unnamed   int             // how many more have expired
 	Diverged  []zk.Zxid       // transactions whose digest is not that of the tree, to report to the operator
 	Audited   []Audited       // with Options.Audit: what clients of this server have changed, or tried to
 
@@ -113,7 +114,7 @@ func (e *Effects) anAsked() *Asked {
 // reset starts a new step. Payloads now belong to the disk, which writes them while the next
 // step goes on.
 func (e *Effects) reset() {
-	e.Ensembles, e.Expired, e.Remapped, e.Unasked = Ensembles{}, nil, false, 0
+	e.Ensembles, e.Expired, e.Unnamed, e.Remapped, e.Unasked = Ensembles{}, e.Expired[:0], 0, false, 0
 	clear(e.Disk)
 	clear(e.Links)
 	clear(e.Votes)

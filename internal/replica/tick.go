@@ -62,10 +62,15 @@ func (r *Replica) expire() {
 	r.endSome()
 }
 
+// ExpiredMax limits the sessions that the effects of a step name: a million may expire at once.
+const ExpiredMax = 100
+
 // noteExpired counts sessions of a table that have expired, and reports them.
 func (r *Replica) noteExpired(table *session.Table, ids []zk.SessionID) {
 	r.counts.Expired += int64(len(ids))
-	for _, id := range ids {
+	named := min(len(ids), ExpiredMax-len(r.effects.Expired))
+	r.effects.Unnamed += len(ids) - named
+	for _, id := range ids[:named] {
 		r.effects.Expired = append(r.effects.Expired, session.Lease{ID: id, TimeoutMs: table.Get(id).TimeoutMs})
 	}
 }

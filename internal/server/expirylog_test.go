@@ -37,6 +37,25 @@ func TestLogNamesASessionThatHasExpired(t *testing.T) {
 	}
 }
 
+// All sessions of a site may expire in one step, which neither names nor looks up all of them.
+func TestLogCountsTheSessionsBeyondAHundred(t *testing.T) {
+	now, log := clock.NewManual(0), &awaittest.Log{}
+	s := start(t, vfs.NewMem(), func(c *Config) {
+		c.ConnsPerIPMax, c.Clock, c.SessionMin, c.SessionMax, c.Logger = 0, now, time.Second, 4*time.Second, slog.New(slog.NewTextHandler(log, nil))
+	})
+	const sessions = 150
+	for range sessions {
+		dial(t, s, nil)
+	}
+	awaittest.Until(t, "the log has counted those beyond a hundred", func() bool {
+		now.Advance(s.cfg.TickTime / 4)
+		return strings.Contains(log.String(), "unnamed=50")
+	})
+	if n := strings.Count(log.String(), "session expired"); n != 100 {
+		t.Errorf("%d sessions are named", n)
+	}
+}
+
 func TestLinesAboutExpiredSessionsAreBounded(t *testing.T) {
 	output := &awaittest.Log{}
 	s := &Server{}
@@ -45,7 +64,7 @@ func TestLinesAboutExpiredSessionsAreBounded(t *testing.T) {
 	named := func(sessions int, nowMs int64) int {
 		before := strings.Count(output.String(), "session expired")
 		s.loopMs = nowMs
-		s.tellExpired(make([]session.Lease, sessions), &log)
+		s.tellExpired(make([]session.Lease, min(sessions, 200)), max(0, sessions-200), &log)
 		return strings.Count(output.String(), "session expired") - before
 	}
 	for _, step := range []struct {

@@ -80,7 +80,7 @@ func (s *Server) runLoop() {
 		}
 		s.warnQuotas(effects.OverQuota, &quotas)
 		s.warnDigests(effects.Diverged)
-		s.tellExpired(effects.Expired, &expiries)
+		s.tellExpired(effects.Expired, effects.Unnamed, &expiries)
 		s.warnUnasked(effects.Unasked)
 		s.remove(batch)
 		s.maybeSnapshot()
