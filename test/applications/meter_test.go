@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,23 @@ func until(t *testing.T, what string, condition func() bool) {
 	for end := time.Now().Add(patience); !condition(); <-poll.C {
 		if time.Now().After(end) {
 			t.Fatalf("%s: not within %v", what, patience)
+		}
+	}
+}
+
+// refuse checks that the program, which still runs, has printed none of the texts.
+func (p *program) refuse(texts ...string) {
+	p.t.Helper()
+	log, err := os.ReadFile(p.log)
+	must(p.t, err)
+	select {
+	case <-p.ended:
+		p.t.Errorf("%s has ended", p.name)
+	default:
+	}
+	for _, bad := range texts {
+		if strings.Contains(string(log), bad) {
+			p.t.Errorf("%s has printed %q", p.name, bad)
 		}
 	}
 }
