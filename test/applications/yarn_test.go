@@ -20,14 +20,8 @@ import (
 // TestYARN has two ResourceManagers of YARN, whose elector and whose store of applications are in znodes. The one that
 // becomes active takes the right to write from the other by an ACL.
 func TestYARN(t *testing.T) {
-	t.Run("ActiveStandbyElector", func(t *testing.T) { testYARN(t, false) })
-	t.Run("Curator", func(t *testing.T) { testYARN(t, true) })
-}
-
-// testYARN is TestYARN with one of the two electors that YARN has.
-func testYARN(t *testing.T, curator bool) {
 	m := newMeter(newScene(t))
-	y := newYARN(t, m.addrs(), curator)
+	y := newYARN(t, m.addrs())
 	var d *driver
 	m.step("start", func() {
 		y.start("rm1")
@@ -55,10 +49,13 @@ func testYARN(t *testing.T, curator bool) {
 		p.refuse("Session expired", "has expired", "FATAL")
 	}
 	m.step("the active ResourceManager is stopped and continues", func() {
-		old := y.one(d, "active")
-		other := y.one(d, "standby")
+		var old, other string
+		until(t, "an active and a standby ResourceManager", func() bool {
+			old, other = y.one(d, "active"), y.one(d, "standby")
+			return old != "" && other != ""
+		})
 		must(t, y.managers[old].command.Process.Signal(syscall.SIGSTOP))
-		y.managers[other].await(`Transitioned to active state`)
+		until(t, "the other ResourceManager is active", func() bool { return y.one(d, "active") == other })
 		must(t, y.managers[old].command.Process.Signal(syscall.SIGCONT))
 		until(t, "the stopped ResourceManager is standby", func() bool { return y.one(d, "active") == other && y.one(d, "standby") == old })
 		progress()
@@ -84,29 +81,28 @@ type yarn struct {
 	managers  map[string]*program
 }
 
-func newYARN(t *testing.T, addrs string, curator bool) *yarn {
+func newYARN(t *testing.T, addrs string) *yarn {
 	y := &yarn{t: t, dir: t.TempDir(), jars: jars(t, "hadoop"), managers: map[string]*program{}}
 	digest := sha1.Sum([]byte("yarn:secret"))
 	y.settings = map[string]string{
-		"fs.defaultFS":                    "file:///",
-		"hadoop.tmp.dir":                  filepath.Join(y.dir, "tmp"),
-		"hadoop.zk.address":               addrs,
-		"hadoop.zk.timeout-ms":            "5000",
-		"hadoop.zk.auth":                  "digest:yarn:secret",
-		"hadoop.zk.acl":                   "digest:yarn:" + base64.StdEncoding.EncodeToString(digest[:]) + ":rwcda",
-		"ha.zookeeper.quorum":             addrs,
-		"yarn.resourcemanager.ha.enabled": "true",
-		"yarn.resourcemanager.ha.rm-ids":  "rm1,rm2",
-		"yarn.resourcemanager.cluster-id": "c",
-		"yarn.resourcemanager.ha.curator-leader-elector.enabled": fmt.Sprint(curator),
-		"yarn.resourcemanager.recovery.enabled":                  "true",
-		"yarn.resourcemanager.store.class":                       "org.apache.hadoop.yarn.server.resourcemanager.recovery.ZKRMStateStore",
-		"yarn.resourcemanager.zk-appid-node.split-index":         "2",
-		"yarn.resourcemanager.scheduler.class":                   "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler",
-		"yarn.am.liveness-monitor.expiry-interval-ms":            "600000",
-		"yarn.client.failover-sleep-base-ms":                     "100",
-		"yarn.client.failover-sleep-max-ms":                      "500",
-		"yarn.client.failover-max-attempts":                      "1000",
+		"fs.defaultFS":                                   "file:///",
+		"hadoop.tmp.dir":                                 filepath.Join(y.dir, "tmp"),
+		"hadoop.zk.address":                              addrs,
+		"hadoop.zk.timeout-ms":                           "5000",
+		"hadoop.zk.auth":                                 "digest:yarn:secret",
+		"hadoop.zk.acl":                                  "digest:yarn:" + base64.StdEncoding.EncodeToString(digest[:]) + ":rwcda",
+		"ha.zookeeper.quorum":                            addrs,
+		"yarn.resourcemanager.ha.enabled":                "true",
+		"yarn.resourcemanager.ha.rm-ids":                 "rm1,rm2",
+		"yarn.resourcemanager.cluster-id":                "c",
+		"yarn.resourcemanager.recovery.enabled":          "true",
+		"yarn.resourcemanager.store.class":               "org.apache.hadoop.yarn.server.resourcemanager.recovery.ZKRMStateStore",
+		"yarn.resourcemanager.zk-appid-node.split-index": "2",
+		"yarn.resourcemanager.scheduler.class":           "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler",
+		"yarn.am.liveness-monitor.expiry-interval-ms":    "600000",
+		"yarn.client.failover-sleep-base-ms":             "100",
+		"yarn.client.failover-sleep-max-ms":              "500",
+		"yarn.client.failover-max-attempts":              "1000",
 	}
 	for _, id := range []string{"rm1", "rm2"} {
 		y.settings["yarn.resourcemanager.hostname."+id] = "127.0.0.1"
