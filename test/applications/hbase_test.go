@@ -78,7 +78,10 @@ func TestHBase(t *testing.T) {
 		}
 	})
 	t.Logf("rows and tables: %s", count)
-	h.check()
+	for _, p := range h.alive() {
+		p.refuse("has expired", "Session expired", "ABORTING")
+	}
+	m.checkExpired(append(h.alive(), d.program)...)
 	m.log("HBase 2.6.4")
 }
 
@@ -168,14 +171,15 @@ func (h *hbase) master(port int) *hbaseServer {
 	return nil
 }
 
-// check checks that the processes that were not killed never lost their session.
-func (h *hbase) check() {
-	h.t.Helper()
+// alive returns the processes that were not killed.
+func (h *hbase) alive() []*program {
+	var all []*program
 	for _, s := range append(h.masters, h.regions...) {
 		if !s.killed {
-			s.refuse("has expired", "Session expired", "ABORTING")
+			all = append(all, s.program)
 		}
 	}
+	return all
 }
 
 const log4j2 = `status=warn

@@ -78,6 +78,7 @@ func TestHDFS(t *testing.T) {
 	for _, p := range h.controllers {
 		p.refuse("Session expired", "has expired", "FATAL")
 	}
+	m.checkExpired(h.controllers["nn1"], h.controllers["nn2"])
 	m.log("HDFS 3.4.1")
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -62,6 +63,36 @@ func (m *meter) restartAll() {
 		must(m.t, member.Start(m.t.Context()))
 		_, err := m.ensemble.AwaitLeader(m.t.Context())
 		must(m.t, err)
+	}
+}
+
+// The servers' lines about sessions that have expired, Conclave's and Apache's, and the clients' about sessions that
+// they have.
+var (
+	expiredLine = regexp.MustCompile(`(?:"session expired" session=|Expiring session )(0x[0-9a-f]+)`)
+	sessionLine = regexp.MustCompile(`session id = (0x[0-9a-f]+)`)
+)
+
+// checkExpired checks that sessions of programs that were killed have expired, and none of those of the given programs.
+func (m *meter) checkExpired(alive ...*program) {
+	m.t.Helper()
+	expired := map[string]bool{}
+	for _, member := range m.ensemble.Members {
+		for _, match := range expiredLine.FindAllStringSubmatch(member.Log(), -1) {
+			expired[match[1]] = true
+		}
+	}
+	if len(expired) == 0 {
+		m.t.Error("the servers have logged no session that has expired")
+	}
+	for _, p := range alive {
+		text, err := os.ReadFile(p.log)
+		must(m.t, err)
+		for _, match := range sessionLine.FindAllStringSubmatch(string(text), -1) {
+			if expired[match[1]] {
+				m.t.Errorf("session %s of %s has expired", match[1], p.name)
+			}
+		}
 	}
 }
 
