@@ -68,7 +68,7 @@ var words = []word{
 	{"whoever", "a client that, a candidate that", nil},
 	{"bring up, brings up, brought up, catch up, catches up, caught up", "synchronize", nil},
 	{"ballot, ballots", "vote", nil},
-	{"voter, voters", "participant", []allowance{{"disloyal voter", "a metric of ZooKeeper's"}}},
+	{"voter, voters", "participant", []allowance{{"disloyal voter", "a metric of ZooKeeper's"}, {"quorum voters", "a setting of Kafka's"}}},
 	{"slave, slaves", "follower", nil},
 	{"log entry, log entries", "transaction", nil},
 	{"view change, view number", "epoch", nil},

@@ -5,6 +5,7 @@ package applications
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,13 +30,20 @@ type scene struct {
 // newScene starts the ensemble for a test; config are additional lines of zoo.cfg.
 func newScene(t *testing.T, config ...string) *scene {
 	t.Helper()
+	return newSceneWith(t, nil, config...)
+}
+
+// newSceneWith also sets properties of Java, such as that which names a JAAS file.
+func newSceneWith(t *testing.T, properties map[string]string, config ...string) *scene {
+	t.Helper()
 	kind := servers.Conclave()
 	if version, ok := strings.CutPrefix(os.Getenv("APPLICATIONS_SERVER"), "apache-"); ok {
 		kind = servers.Apache(version)
 	}
 	must(t, kind.Install(t.Context()))
 	e, err := servers.NewEnsemble(t.Context(), servers.EnsembleOptions{Kinds: []servers.Kind{kind, kind, kind},
-		Config: append([]string{"tickTime=1000", "initLimit=10", "syncLimit=4", "maxClientCnxns=0"}, config...), StartWithin: patience})
+		Config:     append([]string{"tickTime=1000", "initLimit=10", "syncLimit=4", "maxClientCnxns=0"}, config...),
+		Properties: properties, StartWithin: patience})
 	must(t, err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -76,6 +84,7 @@ type program struct {
 	t       *testing.T
 	name    string
 	log     string // the file with its output
+	stdin   io.WriteCloser
 	command *exec.Cmd
 	ended   chan struct{}
 }
@@ -96,6 +105,8 @@ func start(t *testing.T, name string, args ...string) *program {
 	p := &program{t: t, name: name, log: log.Name(), command: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
 	p.command.Dir = dir
 	p.command.Stdout, p.command.Stderr = log, log
+	p.stdin, err = p.command.StdinPipe()
+	must(t, err)
 	childtest.Start(t, p.command)
 	must(t, log.Close())
 	go func() {
@@ -129,21 +140,46 @@ func run(t *testing.T, name string, args ...string) string {
 func (p *program) await(expression string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(expression)
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+	var match [][]byte
+	poll(p.t, p.name+" prints "+expression, func() bool {
+		ended := p.hasEnded() // before the last look at what it printed
 		text, err := os.ReadFile(p.log)
 		must(p.t, err)
-		if match := re.FindSubmatch(text); match != nil {
-			return strings.Split(string(bytes.Join(match, []byte("\x00"))), "\x00")
-		}
-		select {
-		case <-p.ended:
+		match = re.FindSubmatch(text)
+		if match == nil && ended {
 			p.t.Fatalf("%s has ended before it printed %q", p.name, expression)
-		default:
 		}
+		return match != nil
+	})
+	return strings.Split(string(bytes.Join(match, []byte("\x00"))), "\x00")
+}
+
+func (p *program) hasEnded() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// poll waits until a condition holds, for as long as a program may take for a step.
+func poll(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); !condition(); <-tick.C {
 		if time.Now().After(end) {
-			p.t.Fatalf("%s has not printed %q within %v", p.name, expression, patience)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
+}
+
+// say writes a line to the program's standard input.
+func (p *program) say(line string) {
+	p.t.Helper()
+	_, err := io.WriteString(p.stdin, line+"\n")
+	must(p.t, err)
 }
 
 // kill ends the program as kill -9 does.
