@@ -47,7 +47,7 @@ func TestKafkaWithTLSAndSASLToZooKeeper(t *testing.T) {
 	k.tool(byZooKeeper, "--zk-tls-config-file", tlsFile, "--alter", "--entity-type", "users", "--entity-name", "broker",
 		"--add-config", "SCRAM-SHA-256=[iterations=4096,password=broker-secret]")
 
-	k.permit = func() {
+	k.before = func() {
 		k.tool(k.tools.configs, "--alter", "--entity-type", "users", "--entity-name", "worker",
 			"--add-config", "SCRAM-SHA-256=[iterations=4096,password=worker-secret]")
 		k.tool([]string{"kafka.admin.AclCommand", "--bootstrap-server"}, "--add", "--allow-principal", "User:worker",

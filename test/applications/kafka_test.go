@@ -34,7 +34,7 @@ type kafka struct {
 	listener  string   // the protocol of the only listener
 	admin     []string // properties of the operator's tools
 	user      []string // properties of the work
-	permit    func()   // gives the work its rights, nil if it needs none
+	before    func()   // what comes before the work, nil if nothing does
 
 	withoutZooKeeper bool // the brokers have a controller of their own (KRaft)
 
@@ -82,11 +82,6 @@ func TestKafkaWithClient35(t *testing.T) {
 	newKafka(t, "kafka-2.4", kafkaToolsByZooKeeper).story()
 }
 
-// Kafka 1.1 has ZooKeeper's client 3.4.10.
-func TestKafkaWithClient34(t *testing.T) {
-	newKafka(t, "kafka-1.1", kafkaToolsByZooKeeper).story()
-}
-
 func newKafka(t *testing.T, project string, tools kafkaTools) *kafka {
 	t.Helper()
 	return &kafka{scene: newScene(t), name: project, classPath: jars(t, project), tools: tools, dir: t.TempDir(), listener: "PLAINTEXT"}
@@ -96,8 +91,8 @@ func newKafka(t *testing.T, project string, tools kafkaTools) *kafka {
 func (k *kafka) story() {
 	k.step("brokers start", k.startAll)
 	k.step("topic", func() { k.createTopic(kafkaTopic) })
-	if k.permit != nil {
-		k.step("users and what they may do", k.permit)
+	if k.before != nil {
+		k.step("before the work", k.before)
 	}
 	k.startWork()
 	k.progress()
