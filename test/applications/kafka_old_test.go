@@ -19,7 +19,8 @@ func TestKafkaWithClient34(t *testing.T) {
 		for i := range 2 {
 			args := append(kafkaJVM(128), "-Dlog4j.configuration=file:"+k.log4j(), "kafka.tools.ConsoleConsumer", "--zookeeper", k.addrs()+"/kafka",
 				"--topic", kafkaTopic, "--from-beginning", "--value-deserializer", "org.apache.kafka.common.serialization.LongDeserializer")
-			for _, property := range []string{"group.id=old", "offsets.storage=zookeeper", "auto.commit.interval.ms=500", "zookeeper.session.timeout.ms=6000"} {
+			for _, property := range []string{"group.id=old", "offsets.storage=zookeeper", "auto.commit.interval.ms=500", "zookeeper.session.timeout.ms=6000",
+				"rebalance.max.retries=60", "rebalance.backoff.ms=1000"} { // by default, they give up after a few seconds without a server
 				args = append(args, "--consumer-property", property)
 			}
 			consumers = append(consumers, java(t, fmt.Sprint("consumer-", i), k.classPath, args...))

@@ -130,11 +130,17 @@ func (k *kafka) startAll() {
 	for _, b := range k.brokers {
 		k.start(b)
 	}
-	var err error
-	k.zk, err = client.Dial(k.t.Context(), k.addrs(), client.Options{})
-	must(k.t, err)
-	k.t.Cleanup(func() { _ = k.zk.Close() })
+	k.dial()
 	poll(k.t, "three brokers are registered", func() bool { return len(k.children("/kafka/brokers/ids")) == 3 })
+}
+
+// dial gives the test a session of its own.
+func (k *kafka) dial() {
+	k.t.Helper()
+	zk, err := client.Dial(k.t.Context(), k.addrs(), client.Options{})
+	must(k.t, err)
+	k.t.Cleanup(func() { _ = zk.Close() })
+	k.zk = zk
 }
 
 // start starts a broker on its own directory.
