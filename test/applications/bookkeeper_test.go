@@ -128,7 +128,7 @@ func (b *bookkeeper) startAll() {
 		b.start(one)
 	}
 	var err error
-	b.zk, err = client.Dial(b.t.Context(), b.addrs(), client.Options{})
+	b.zk, err = client.Dial(b.t.Context(), b.addrs(), client.Options{SessionTimeout: 20 * time.Second})
 	must(b.t, err)
 	b.t.Cleanup(func() { _ = b.zk.Close() })
 	b.awaitBookies(3)

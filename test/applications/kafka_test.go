@@ -137,7 +137,7 @@ func (k *kafka) startAll() {
 // dial gives the test a session of its own.
 func (k *kafka) dial() {
 	k.t.Helper()
-	zk, err := client.Dial(k.t.Context(), k.addrs(), client.Options{})
+	zk, err := client.Dial(k.t.Context(), k.addrs(), client.Options{SessionTimeout: 20 * time.Second})
 	must(k.t, err)
 	k.t.Cleanup(func() { _ = zk.Close() })
 	k.zk = zk
