@@ -30,7 +30,6 @@
 //	client-A5  No callback of the program runs on the goroutines that keep the session, or on
 //	           those that wait for a request, so a callback cannot block them: OnEvent has two
 //	           goroutines of its own. Close returns when all goroutines have ended.
-//	           goroutines of its own. Close returns when all goroutines have ended.
 //
 // The decisions are made by internal/clientsession, a machine without clock or sockets; this
 // package moves the bytes.
