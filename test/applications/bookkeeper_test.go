@@ -13,7 +13,6 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/childtest"
-	"github.com/conclave-project/conclave/test/servers"
 )
 
 // A bookkeeper is a cluster of three bookies, each with its own auto-recovery, of which one is the auditor.
@@ -25,7 +24,6 @@ type bookkeeper struct {
 	zk        *client.Client
 	work      *program
 	asked     int
-	cpu       time.Duration // of servers that have ended
 }
 
 type bookie struct {
@@ -52,10 +50,10 @@ func TestBookKeeper(t *testing.T) {
 	b.step("bookies start", b.startAll)
 	b.startWork()
 	b.progress()
-	b.step("leader of the ensemble is killed", func() { b.killServerAnd(func() {}); b.progress() })
+	b.step("leader of the ensemble is killed", func() { b.killLeader(); b.progress() })
 	b.step("auditor is killed, and its ledgers get other bookies", b.killAuditor)
-	b.step("leader of the ensemble and auditor are killed", func() { b.killServerAnd(b.killAuditor) })
-	b.step("rolling restart of the ensemble", b.rollingRestart)
+	b.step("leader of the ensemble and auditor are killed", func() { b.killLeaderAnd(b.killAuditor) })
+	b.step("rolling restart of the ensemble", func() { b.restartAll(b.progress) })
 	b.step("all ledgers are read", b.judge)
 }
 
@@ -80,7 +78,7 @@ func TestBookKeeperOperators(t *testing.T) {
 			}
 		}
 	})
-	b.killServerAnd(func() {
+	b.killLeaderAnd(func() {
 		b.step("a bookie is taken out", func() {
 			gone := b.bookies[2]
 			gone.program.kill()
@@ -108,13 +106,6 @@ func TestBookKeeperOperators(t *testing.T) {
 	})
 }
 
-func (b *bookkeeper) step(name string, f func()) {
-	b.t.Helper()
-	begun := time.Now()
-	f()
-	b.t.Logf("%-55s %6.1f s", name, time.Since(begun).Seconds())
-}
-
 func (b *bookkeeper) uri() string {
 	return "zk+hierarchical://" + strings.ReplaceAll(b.addrs(), ",", ";") + "/ledgers"
 }
@@ -132,7 +123,7 @@ func (b *bookkeeper) startAll() {
 	must(b.t, err)
 	b.t.Cleanup(func() { _ = b.zk.Close() })
 	b.awaitBookies(3)
-	poll(b.t, "there is an auditor", func() bool { return b.auditor() != nil })
+	until(b.t, "there is an auditor", func() bool { return b.auditor() != nil })
 }
 
 // shell runs a command of BookKeeper's shell, and returns what it printed.
@@ -192,25 +183,7 @@ func (b *bookkeeper) progress() {
 		return strings.Count(string(text), " acked ")
 	}
 	before := acked()
-	poll(b.t, "more entries are written", func() bool { return acked() >= before+3 })
-}
-
-// killServerAnd kills the leader of the ensemble, and does something before it starts again.
-func (b *bookkeeper) killServerAnd(f func()) {
-	b.t.Helper()
-	leader, err := b.ensemble.AwaitLeader(b.t.Context())
-	must(b.t, err)
-	b.ends(leader)
-	must(b.t, leader.Kill())
-	f()
-	must(b.t, leader.Start(b.t.Context()))
-}
-
-// ends notes the CPU time of a server that is about to end.
-func (b *bookkeeper) ends(m *servers.Member) {
-	cpu, err := m.Server().CPU()
-	must(b.t, err)
-	b.cpu += cpu
+	until(b.t, "more entries are written", func() bool { return acked() >= before+3 })
 }
 
 var bookieVote = regexp.MustCompile(`127\.0\.0\.1:\d+`)
@@ -236,8 +209,8 @@ func (b *bookkeeper) killAuditor() {
 	old.kills++
 	old.program.kill()
 	b.awaitBookies(2)
-	poll(b.t, "another bookie is the auditor", func() bool { next := b.auditor(); return next != nil && next != old })
-	poll(b.t, "no closed ledger is on the killed bookie", func() bool { return b.uses(old) == "0" })
+	until(b.t, "another bookie is the auditor", func() bool { next := b.auditor(); return next != nil && next != old })
+	until(b.t, "no closed ledger is on the killed bookie", func() bool { return b.uses(old) == "0" })
 	b.progress()
 	b.start(old)
 	b.awaitBookies(3)
@@ -253,7 +226,7 @@ func (b *bookkeeper) uses(one *bookie) string {
 
 func (b *bookkeeper) awaitBookies(n int) {
 	b.t.Helper()
-	poll(b.t, fmt.Sprint(n, " bookies are registered"), func() bool {
+	until(b.t, fmt.Sprint(n, " bookies are registered"), func() bool {
 		names, _, err := b.zk.Children(b.t.Context(), bookieAvailable)
 		bookies := 0
 		for _, name := range names {
@@ -265,19 +238,6 @@ func (b *bookkeeper) awaitBookies(n int) {
 	})
 }
 
-// rollingRestart restarts the servers of the ensemble in turn.
-func (b *bookkeeper) rollingRestart() {
-	for _, m := range b.ensemble.Members {
-		b.ends(m)
-		must(b.t, m.Stop())
-		b.progress()
-		must(b.t, m.Start(b.t.Context()))
-		_, err := b.ensemble.AwaitLeader(b.t.Context())
-		must(b.t, err)
-		b.progress()
-	}
-}
-
 // judge checks what is left of the work.
 func (b *bookkeeper) judge() {
 	votes, _, err := b.zk.Children(b.t.Context(), bookieElection)
@@ -285,17 +245,7 @@ func (b *bookkeeper) judge() {
 	if len(votes) != 3 || b.auditor() == nil {
 		b.t.Errorf("not three candidates and an auditor: %v", votes)
 	}
-	cpu, err := b.ensemble.CPU()
-	must(b.t, err)
-	var watches, connections, znodes float64
-	for _, m := range b.ensemble.Members {
-		metrics, err := servers.Metrics(m.Addr)
-		must(b.t, err)
-		watches += metrics["zk_watch_count"]
-		connections += metrics["zk_num_alive_connections"]
-		znodes = metrics["zk_znode_count"]
-	}
-	b.t.Logf("%.0f znodes, %.0f watches, %.0f connections, CPU time of the servers %v", znodes, watches, connections, b.cpu+cpu)
+	b.figures("BookKeeper 4.17.2")
 	b.endWork()
 	for _, one := range append([]*bookie{{program: b.work}}, b.bookies...) {
 		text, err := os.ReadFile(one.program.log)

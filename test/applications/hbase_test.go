@@ -15,7 +15,7 @@ import (
 // TestHBase has two masters and two region servers of HBase, whose active master, region servers and the place of
 // its table of regions are in znodes.
 func TestHBase(t *testing.T) {
-	m := newMeter(newScene(t))
+	m := newScene(t)
 	h := newHBase(t, m.addrs())
 	var d *driver
 	m.step("start", func() {
@@ -66,7 +66,7 @@ func TestHBase(t *testing.T) {
 		until(t, "two region servers", func() bool { return numbers(t, d.ask("master"))[2] == 2 })
 	})
 	m.step("a snapshot and moves", func() { d.ask("snapshot s1"); d.ask("move") })
-	m.step("all servers are restarted", func() { m.restartAll(); progress() })
+	m.step("all servers are restarted", func() { m.restartAll(func() {}); progress() })
 	n := numbers(t, d.ask("master"))
 	if n[1] != 1 || n[2] != 2 {
 		t.Errorf("%d backup masters and %d region servers, not 1 and 2", n[1], n[2])
@@ -82,7 +82,7 @@ func TestHBase(t *testing.T) {
 		p.refuse("has expired", "Session expired", "ABORTING")
 	}
 	m.checkExpired(append(h.alive(), d.program)...)
-	m.log("HBase 2.6.4")
+	m.figures("HBase 2.6.4")
 }
 
 // hbase is an installation of HBase on the local file system.

@@ -19,7 +19,7 @@ import (
 // TestHDFS has two NameNodes of HDFS, each with a controller (ZKFC); the controllers elect the active NameNode, by a
 // lock whose ACL is of a user and a password.
 func TestHDFS(t *testing.T) {
-	m := newMeter(newScene(t))
+	m := newScene(t)
 	h := newHDFS(t, m.addrs())
 	var d *driver
 	m.step("start", func() {
@@ -65,7 +65,7 @@ func TestHDFS(t *testing.T) {
 		}
 		progress()
 	})
-	m.step("all servers are restarted", func() { m.restartAll(); progress() })
+	m.step("all servers are restarted", func() { m.restartAll(func() {}); progress() })
 	until(t, "an active and a standby NameNode", func() bool { return h.active(d) != "" && h.standby(d) != "" })
 	h.checkZnodes(h.active(d))
 	count := d.ask("acknowledged")
@@ -79,7 +79,7 @@ func TestHDFS(t *testing.T) {
 		p.refuse("Session expired", "has expired", "FATAL")
 	}
 	m.checkExpired(h.controllers["nn1"], h.controllers["nn2"])
-	m.log("HDFS 3.4.1")
+	m.figures("HDFS 3.4.1")
 }
 
 const zkfcClass = "org.apache.hadoop.hdfs.tools.DFSZKFailoverController"

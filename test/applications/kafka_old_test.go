@@ -25,11 +25,11 @@ func TestKafkaWithClient34(t *testing.T) {
 			}
 			consumers = append(consumers, java(t, fmt.Sprint("consumer-", i), k.classPath, args...))
 		}
-		poll(t, "both consumers are in the group", func() bool { return len(k.children("/kafka/consumers/old/ids")) == 2 })
+		until(t, "both consumers are in the group", func() bool { return len(k.children("/kafka/consumers/old/ids")) == 2 })
 	}
 	k.story()
 	written := k.acked() * 100 // "acked N" is printed for each hundred
-	poll(t, "the old consumers have read what was acknowledged", func() bool {
+	until(t, "the old consumers have read what was acknowledged", func() bool {
 		read := map[int]bool{}
 		for _, c := range consumers {
 			text, err := os.ReadFile(c.log)

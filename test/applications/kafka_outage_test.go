@@ -20,17 +20,16 @@ func TestKafkaOutlivesAnOutageOfTheEnsemble(t *testing.T) {
 	before := k.controller()
 	k.step("outage", func() {
 		for _, m := range k.ensemble.Members {
-			k.ends(m)
-			must(t, m.Kill())
+			k.end(m, (*servers.Member).Kill)
 		}
 		begun := time.Now()
-		poll(t, "the outage is longer than the sessions", func() bool { return time.Since(begun) > 12*time.Second })
+		until(t, "the outage is longer than the sessions", func() bool { return time.Since(begun) > 12*time.Second })
 		k.progress()
 		must(t, servers.StartAll(t.Context(), k.ensemble.Members...))
 		k.dial() // this test's own client gives its session up
 	})
 	k.step("everything goes on", func() {
-		poll(t, "there is a controller", func() bool { return k.controller() != 0 })
+		until(t, "there is a controller", func() bool { return k.controller() != 0 })
 		k.createTopic("later")
 		k.progress()
 	})

@@ -16,7 +16,6 @@ import (
 
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/internal/childtest"
-	"github.com/conclave-project/conclave/test/servers"
 )
 
 // kafkaTopic is the topic of the work.
@@ -41,9 +40,8 @@ type kafka struct {
 	brokers []*kafkaBroker
 	zk      *client.Client
 	work    *program
-	asked   int           // how often the work was asked what the brokers measure
-	expired int           // sessions of running brokers that had to expire
-	cpu     time.Duration // of servers that have ended
+	asked   int // how often the work was asked what the brokers measure
+	expired int // sessions of running brokers that had to expire
 }
 
 type kafkaBroker struct {
@@ -96,7 +94,7 @@ func (k *kafka) story() {
 	}
 	k.startWork()
 	k.progress()
-	k.step("leader of the ensemble is killed", func() { k.killServer(); k.progress() })
+	k.step("leader of the ensemble is killed", func() { k.killLeader(); k.progress() })
 	k.step("controller is killed", k.killController)
 	k.step("configuration of a topic", func() {
 		k.tool(k.tools.configs, "--alter", "--entity-type", "topics", "--entity-name", kafkaTopic, "--add-config", "retention.ms=7200000")
@@ -106,20 +104,12 @@ func (k *kafka) story() {
 	})
 	k.step("reassignment to two replicas and back to three", func() { k.reassign(2); k.reassign(3) })
 	k.step("preferred leaders", func() { k.tool(k.tools.elect); k.awaitPreferred() })
-	k.step("leader of the ensemble and controller are killed", func() { k.killServerAnd(k.killController) })
+	k.step("leader of the ensemble and controller are killed", func() { k.killLeaderAnd(k.killController) })
 	k.step("leader of the ensemble is frozen", k.freezeServer)
-	k.step("rolling restart of the ensemble", k.rollingRestart)
+	k.step("rolling restart of the ensemble", func() { k.restartAll(k.progress) })
 	k.step("controller is frozen until its session has expired", k.freezeController)
 	k.step("all replicas are in sync", k.awaitInSync)
 	k.judge()
-}
-
-// step runs a part of the story and notes how long it took.
-func (k *kafka) step(name string, f func()) {
-	k.t.Helper()
-	begun := time.Now()
-	f()
-	k.t.Logf("%-50s %6.1f s", name, time.Since(begun).Seconds())
 }
 
 func (k *kafka) startAll() {
@@ -131,7 +121,7 @@ func (k *kafka) startAll() {
 		k.start(b)
 	}
 	k.dial()
-	poll(k.t, "three brokers are registered", func() bool { return len(k.children("/kafka/brokers/ids")) == 3 })
+	until(k.t, "three brokers are registered", func() bool { return len(k.children("/kafka/brokers/ids")) == 3 })
 }
 
 // dial gives the test a session of its own.
@@ -252,31 +242,7 @@ func (k *kafka) acked() int {
 func (k *kafka) progress() {
 	k.t.Helper()
 	before := k.acked()
-	poll(k.t, "more records are written", func() bool { return k.acked() >= before+3 })
-}
-
-// killServer kills the leader of the ensemble, see scene.killLeader.
-func (k *kafka) killServer() {
-	k.t.Helper()
-	k.killServerAnd(func() {})
-}
-
-// killServerAnd does something between the end of the ensemble's leader and its start.
-func (k *kafka) killServerAnd(f func()) {
-	k.t.Helper()
-	leader, err := k.ensemble.AwaitLeader(k.t.Context())
-	must(k.t, err)
-	k.ends(leader)
-	must(k.t, leader.Kill())
-	f()
-	must(k.t, leader.Start(k.t.Context()))
-}
-
-// ends notes the CPU time of a server that is about to end.
-func (k *kafka) ends(m *servers.Member) {
-	cpu, err := m.Server().CPU()
-	must(k.t, err)
-	k.cpu += cpu
+	until(k.t, "more records are written", func() bool { return k.acked() >= before+3 })
 }
 
 // killController kills the broker that is the controller, waits for the next one and for progress, and
@@ -285,10 +251,10 @@ func (k *kafka) killController() {
 	k.t.Helper()
 	old := k.controller()
 	k.brokers[old-1].program.kill()
-	poll(k.t, "another broker is the controller", func() bool { id := k.controller(); return id != 0 && id != old })
+	until(k.t, "another broker is the controller", func() bool { id := k.controller(); return id != 0 && id != old })
 	k.progress()
 	k.start(k.brokers[old-1])
-	poll(k.t, "the broker is registered again", func() bool { return len(k.children("/kafka/brokers/ids")) == 3 })
+	until(k.t, "the broker is registered again", func() bool { return len(k.children("/kafka/brokers/ids")) == 3 })
 	k.progress()
 }
 
@@ -298,7 +264,7 @@ func (k *kafka) freezeServer() {
 	old, err := k.ensemble.AwaitLeader(k.t.Context())
 	must(k.t, err)
 	old.Pause()
-	poll(k.t, "another server leads", func() bool { l := k.ensemble.Leader(); return l != nil && l != old })
+	until(k.t, "another server leads", func() bool { l := k.ensemble.Leader(); return l != nil && l != old })
 	k.progress()
 	old.Resume()
 	must(k.t, old.AwaitMode(k.t.Context(), "follower"))
@@ -311,12 +277,12 @@ func (k *kafka) freezeController() {
 	old := k.controller()
 	process := k.brokers[old-1].program.command.Process
 	must(k.t, process.Signal(syscall.SIGSTOP))
-	poll(k.t, "another broker is the controller", func() bool { id := k.controller(); return id != 0 && id != old })
-	poll(k.t, "the broker is no longer registered", func() bool { return len(k.children("/kafka/brokers/ids")) == 2 })
+	until(k.t, "another broker is the controller", func() bool { id := k.controller(); return id != 0 && id != old })
+	until(k.t, "the broker is no longer registered", func() bool { return len(k.children("/kafka/brokers/ids")) == 2 })
 	k.progress()
 	must(k.t, process.Signal(syscall.SIGCONT))
 	k.expired++
-	poll(k.t, "the broker is registered again", func() bool { return len(k.children("/kafka/brokers/ids")) == 3 })
+	until(k.t, "the broker is registered again", func() bool { return len(k.children("/kafka/brokers/ids")) == 3 })
 	k.progress()
 }
 
@@ -360,7 +326,7 @@ func (k *kafka) reassign(replicas int) {
 	must(k.t, err)
 	file := k.file("reassign.json", string(text))
 	k.tool(k.tools.reassign, "--reassignment-json-file", file, "--execute")
-	poll(k.t, "the reassignment is complete", func() bool {
+	until(k.t, "the reassignment is complete", func() bool {
 		out := k.tool(k.tools.reassign, "--reassignment-json-file", file, "--verify")
 		return !strings.Contains(out, "in progress") && strings.Count(out, "complete") >= 6
 	})
@@ -379,28 +345,15 @@ func (k *kafka) partitions() [][]string {
 }
 
 func (k *kafka) awaitPreferred() {
-	poll(k.t, "the first replica of each partition leads it", func() bool {
+	until(k.t, "the first replica of each partition leads it", func() bool {
 		return !slices.ContainsFunc(k.partitions(), func(p []string) bool { return p[1] != p[2] })
 	})
 }
 
 func (k *kafka) awaitInSync() {
-	poll(k.t, "three replicas of each partition are in sync", func() bool {
+	until(k.t, "three replicas of each partition are in sync", func() bool {
 		return !slices.ContainsFunc(k.partitions(), func(p []string) bool { return strings.Count(p[3], ",") != 2 })
 	})
-}
-
-// rollingRestart restarts the servers of the ensemble in turn.
-func (k *kafka) rollingRestart() {
-	for _, m := range k.ensemble.Members {
-		k.ends(m)
-		must(k.t, m.Stop())
-		k.progress()
-		must(k.t, m.Start(k.t.Context()))
-		_, err := k.ensemble.AwaitLeader(k.t.Context())
-		must(k.t, err)
-		k.progress()
-	}
 }
 
 // judge checks what is left of the work.
@@ -432,20 +385,7 @@ func (k *kafka) endWork() {
 
 // report prints what the servers have to say.
 func (k *kafka) report() {
-	cpu, err := k.ensemble.CPU()
-	must(k.t, err)
-	var watches, connections, received float64
-	var znodes float64
-	for _, m := range k.ensemble.Members {
-		metrics, err := servers.Metrics(m.Addr)
-		must(k.t, err)
-		watches += metrics["zk_watch_count"]
-		connections += metrics["zk_num_alive_connections"]
-		received += metrics["zk_packets_received"]
-		znodes = metrics["zk_znode_count"]
-	}
-	k.t.Logf("%s: %.0f znodes, %.0f watches, %.0f connections, %.0f packets since the last restart, CPU time of the servers %v",
-		k.name, znodes, watches, connections, received, k.cpu+cpu)
+	k.figures(k.name)
 	for _, m := range k.ensemble.Members {
 		for line := range strings.Lines(m.Log()) {
 			if strings.Contains(line, "level=WARN") || strings.Contains(line, "level=ERROR") || strings.Contains(line, " WARN ") || strings.Contains(line, " ERROR ") {

@@ -3,28 +3,25 @@
 package applications
 
 import (
-	"bytes"
-	"context"
-	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/conclave-project/conclave/internal/childtest"
 	"github.com/conclave-project/conclave/test/servers"
 )
 
 // patience is how long a program may take for one step: its start, for instance.
 const patience = 3 * time.Minute
 
-// A scene is an ensemble of three servers.
+// A scene is an ensemble of three servers, and what it has done so far.
 type scene struct {
 	t        *testing.T
 	ensemble *servers.Ensemble
+	began    time.Time
+	spent    time.Duration // CPU time of servers that have ended
+	packets  float64       // that those servers have received
 }
 
 // newScene starts the ensemble for a test; config are additional lines of zoo.cfg.
@@ -52,119 +49,115 @@ func newSceneWith(t *testing.T, properties map[string]string, config ...string) 
 		must(t, e.Close())
 	})
 	must(t, e.Start(t.Context()))
-	return &scene{t, e}
+	return &scene{t: t, ensemble: e, began: time.Now()}
 }
 
 // addrs returns the connect string.
 func (s *scene) addrs() string { return s.ensemble.Addrs() }
 
+// end ends a server, and keeps its figures.
+func (s *scene) end(m *servers.Member, how func(*servers.Member) error) {
+	s.t.Helper()
+	cpu, err := m.Server().CPU()
+	must(s.t, err)
+	metrics, err := servers.Metrics(m.Addr)
+	must(s.t, err)
+	s.spent, s.packets = s.spent+cpu, s.packets+metrics["zk_packets_received"]
+	must(s.t, how(m))
+}
+
 // killLeader kills the leader with SIGKILL, waits for the next one, and starts the killed one again.
 func (s *scene) killLeader() {
 	s.t.Helper()
+	s.killLeaderAnd(func() {
+		_, err := s.ensemble.AwaitLeader(s.t.Context())
+		must(s.t, err)
+	})
+}
+
+// killLeaderAnd kills the leader with SIGKILL, does something before anything else, and starts it again.
+func (s *scene) killLeaderAnd(f func()) {
+	s.t.Helper()
 	leader, err := s.ensemble.AwaitLeader(s.t.Context())
 	must(s.t, err)
-	must(s.t, leader.Kill())
-	_, err = s.ensemble.AwaitLeader(s.t.Context())
-	must(s.t, err)
+	s.end(leader, (*servers.Member).Kill)
+	f()
 	must(s.t, leader.Start(s.t.Context()))
 }
 
-// jars returns the class path of a project in the directory pom.
-func jars(t *testing.T, project string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("pom", project+".xml"))
-	must(t, err)
-	path, err := servers.Jars(t.Context(), "application-"+project, text)
-	must(t, err)
-	return path
-}
-
-// A program is a process of an application.
-type program struct {
-	t       *testing.T
-	name    string
-	log     string // the file with its output
-	stdin   io.WriteCloser
-	command *exec.Cmd
-	ended   chan struct{}
-}
-
-// java starts a Java program, whose working directory is a new one; args begin with flags of the JVM.
-// It is killed when the test ends.
-func java(t *testing.T, name, classPath string, args ...string) *program {
-	t.Helper()
-	return start(t, name, append([]string{"java", "-cp", classPath}, args...)...)
-}
-
-// start starts a program.
-func start(t *testing.T, name string, args ...string) *program {
-	t.Helper()
-	dir := t.TempDir()
-	log, err := os.Create(filepath.Join(dir, name+".log"))
-	must(t, err)
-	p := &program{t: t, name: name, log: log.Name(), command: exec.Command(args[0], args[1:]...), ended: make(chan struct{})}
-	p.command.Dir = dir
-	p.command.Stdout, p.command.Stderr = log, log
-	p.stdin, err = p.command.StdinPipe()
-	must(t, err)
-	childtest.Start(t, p.command)
-	must(t, log.Close())
-	go func() {
-		defer close(p.ended)
-		_ = p.command.Wait()
-	}()
-	t.Cleanup(p.kill)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the end of what %s printed:\n%s", name, p.tail(4000))
-		}
-	})
-	return p
-}
-
-// run runs a program to its end, which is to be without an error, and returns its output.
-func run(t *testing.T, name string, args ...string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	command := exec.CommandContext(ctx, args[0], args[1:]...)
-	command.Dir = t.TempDir()
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", name, err, out[max(0, len(out)-8000):])
+// restartAll stops and starts the servers one after the other, as an operator does for an upgrade, and
+// calls progress after each of the two.
+func (s *scene) restartAll(progress func()) {
+	s.t.Helper()
+	for _, m := range s.ensemble.Members {
+		s.end(m, (*servers.Member).Stop)
+		progress()
+		must(s.t, m.Start(s.t.Context()))
+		_, err := s.ensemble.AwaitLeader(s.t.Context())
+		must(s.t, err)
+		progress()
 	}
-	return string(out)
 }
 
-// await waits until the program has printed a line that the expression matches, and returns the match.
-func (p *program) await(expression string) []string {
-	p.t.Helper()
-	re := regexp.MustCompile(expression)
-	var match [][]byte
-	poll(p.t, p.name+" prints "+expression, func() bool {
-		ended := p.hasEnded() // before the last look at what it printed
+// step logs how long a part of the test took.
+func (s *scene) step(what string, f func()) {
+	s.t.Helper()
+	began := time.Now()
+	f()
+	s.t.Logf("%-60s %6.1f s", what, time.Since(began).Seconds())
+}
+
+// figures logs what the servers have to say of an application.
+func (s *scene) figures(when string) {
+	s.t.Helper()
+	var connections, znodes, watches float64
+	packets := s.packets
+	for _, m := range s.ensemble.Members {
+		metrics, err := servers.Metrics(m.Addr)
+		must(s.t, err)
+		connections += metrics["zk_num_alive_connections"]
+		znodes = max(znodes, metrics["zk_znode_count"])
+		watches += metrics["zk_watch_count"]
+		packets += metrics["zk_packets_received"]
+	}
+	cpu, err := s.ensemble.CPU()
+	must(s.t, err)
+	s.t.Logf("%s, on %s: %.0f connections, %.0f znodes, %.0f watches, %.0f packets received, CPU time of the servers %.2f s in %.0f s",
+		when, s.ensemble.Members[0].Kind.Name(), connections, znodes, watches, packets, (s.spent + cpu).Seconds(), time.Since(s.began).Seconds())
+}
+
+// The servers' lines about sessions that have expired, Conclave's and Apache's, and the clients' about sessions that
+// they have.
+var (
+	expiredLine = regexp.MustCompile(`(?:"session expired" session=|Expiring session )(0x[0-9a-f]+)`)
+	sessionLine = regexp.MustCompile(`session id = (0x[0-9a-f]+)`)
+)
+
+// checkExpired checks that sessions of programs that were killed have expired, and none of those of the given programs.
+func (s *scene) checkExpired(alive ...*program) {
+	s.t.Helper()
+	expired := map[string]bool{}
+	for _, member := range s.ensemble.Members {
+		for _, match := range expiredLine.FindAllStringSubmatch(member.Log(), -1) {
+			expired[match[1]] = true
+		}
+	}
+	if len(expired) == 0 {
+		s.t.Error("the servers have logged no session that has expired")
+	}
+	for _, p := range alive {
 		text, err := os.ReadFile(p.log)
-		must(p.t, err)
-		match = re.FindSubmatch(text)
-		if match == nil && ended {
-			p.t.Fatalf("%s has ended before it printed %q", p.name, expression)
+		must(s.t, err)
+		for _, match := range sessionLine.FindAllStringSubmatch(string(text), -1) {
+			if expired[match[1]] {
+				s.t.Errorf("session %s of %s has expired", match[1], p.name)
+			}
 		}
-		return match != nil
-	})
-	return strings.Split(string(bytes.Join(match, []byte("\x00"))), "\x00")
-}
-
-func (p *program) hasEnded() bool {
-	select {
-	case <-p.ended:
-		return true
-	default:
-		return false
 	}
 }
 
-// poll waits until a condition holds, for as long as a program may take for a step.
-func poll(t *testing.T, what string, condition func() bool) {
+// until waits until a condition holds, for as long as a program may take for a step.
+func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
@@ -175,23 +168,20 @@ func poll(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// say writes a line to the program's standard input.
-func (p *program) say(line string) {
-	p.t.Helper()
-	_, err := io.WriteString(p.stdin, line+"\n")
-	must(p.t, err)
-}
-
-// kill ends the program as kill -9 does.
-func (p *program) kill() {
-	_ = p.command.Process.Kill()
-	<-p.ended
-}
-
-func (p *program) tail(bytesMax int) string {
-	text, err := os.ReadFile(p.log)
-	must(p.t, err)
-	return string(text[max(0, len(text)-bytesMax):])
+// eventually is until for a condition that says what is missing.
+func (s *scene) eventually(what string, condition func() error) {
+	s.t.Helper()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(patience); ; <-tick.C {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("not within %v: %s: %v", patience, what, err)
+		}
+	}
 }
 
 func must(t testing.TB, err error) {

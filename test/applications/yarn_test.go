@@ -20,7 +20,7 @@ import (
 // TestYARN has two ResourceManagers of YARN, whose elector and whose store of applications are in znodes. The one that
 // becomes active takes the right to write from the other by an ACL.
 func TestYARN(t *testing.T) {
-	m := newMeter(newScene(t))
+	m := newScene(t)
 	y := newYARN(t, m.addrs())
 	var d *driver
 	m.step("start", func() {
@@ -60,7 +60,7 @@ func TestYARN(t *testing.T) {
 		until(t, "the stopped ResourceManager is standby", func() bool { return y.one(d, "active") == other && y.one(d, "standby") == old })
 		progress()
 	})
-	m.step("all servers are restarted", func() { m.restartAll(); progress() })
+	m.step("all servers are restarted", func() { m.restartAll(func() {}); progress() })
 	until(t, "an active and a standby ResourceManager", func() bool { return y.one(d, "active") != "" && y.one(d, "standby") != "" })
 	count := numbers(t, d.ask("acknowledged"))
 	y.checkZnodes(y.one(d, "active"), count[0])
@@ -70,7 +70,7 @@ func TestYARN(t *testing.T) {
 		}
 	})
 	t.Logf("applications, and those of them that were killed: %v", count)
-	m.log("YARN 3.4.1")
+	m.figures("YARN 3.4.1")
 }
 
 // yarn is an installation of two ResourceManagers.
