@@ -79,6 +79,21 @@ func TestPatroni(t *testing.T) {
 		s.start(killed)
 		s.awaitPair()
 	})
+	s.step("all servers stop and start, 200 more", func() {
+		for _, m := range s.ensemble.Members {
+			s.end(m, (*servers.Member).Stop)
+		}
+		// Patroni demotes the primary that cannot renew, and only then.
+		s.eventually("no primary", func() error {
+			if now, err := s.primaryOr(); err == nil {
+				return fmt.Errorf("%s is the primary, without an ensemble", now.name)
+			}
+			return nil
+		})
+		must(t, servers.StartAll(t.Context(), s.ensemble.Members...))
+		worker.awaitMore("acknowledged ([0-9]+)", 200)
+		s.awaitPair()
+	})
 	s.step("patronictl switchover", func() {
 		before := s.primary()
 		s.ctl("switchover", "--force", "--primary", before.name, "demo")
