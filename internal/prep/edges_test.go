@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/tally"
 	"github.com/conclave-project/conclave/internal/tree"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -110,5 +111,80 @@ func TestQueueDoesNotGrowWithWhatIsApplied(t *testing.T) {
 	}
 	if n := b.prep.Outstanding(); n != 1000 || longest > 20_000 {
 		t.Errorf("%d changes are outstanding, in a queue of up to %d", n, longest)
+	}
+}
+
+// A request is decided on what those before it will have made, although nothing of it is applied.
+func TestVersionsOfOutstandingWritesCount(t *testing.T) {
+	b := newBench(t, true, Options{})
+	b.done(node("/n", data(3)))
+	for i, step := range []struct {
+		r    zk.Request
+		want zk.Code
+	}{
+		{node("/n", op(zk.OpSetData), version(0)), zk.OK},
+		{node("/n", op(zk.OpSetData), version(0)), zk.ErrBadVersion},
+		{node("/n", op(zk.OpSetData), version(1)), zk.OK},
+		{node("/n", op(zk.OpCheck), version(2)), zk.OK},
+		{node("/n", op(zk.OpSetACL), version(0)), zk.OK},
+		{node("/n", op(zk.OpSetACL), version(0)), zk.ErrBadVersion},
+		{node("/n", op(zk.OpSetACL), version(1)), zk.OK},
+		{node("/n", op(zk.OpDelete), version(1)), zk.ErrBadVersion},
+		{node("/n", op(zk.OpDelete), version(2)), zk.OK},
+	} {
+		if txn, _ := decide(b.prep, &step.r, b.origin()); (txn.Op == zk.OpError) != (step.want != zk.OK) || txn.Code != step.want {
+			t.Errorf("step %d, %v with version %d: %v, want %v", i, step.r.Op, step.r.Version, txn.Code, step.want)
+		}
+	}
+}
+
+// A hard limit refuses what would exceed it, and nothing else: not what adds nothing, although there is
+// too much already, and not if limits are not enforced.
+func TestHardLimits(t *testing.T) {
+	furnished := func(limits string, o Options) (*bench, *tally.Names) {
+		over := &tally.Names{}
+		o.OverQuota = over
+		b := newBench(t, true, o)
+		b.done(node("/d", data(8)))
+		b.done(node("/d/child", data(2)))
+		b.done(node("/free", data(8)))
+		b.done(node("/zookeeper/quota/d"))
+		b.done(node("/zookeeper/quota/d/zookeeper_limits", text(limits)))
+		b.done(node("/zookeeper/quota/d/zookeeper_stats", text("count=2,bytes=10")))
+		return b, over
+	}
+	create := func(path string, bytes int) zk.Request { return node(path, data(bytes)) }
+	set := func(path string, bytes int) zk.Request { return node(path, op(zk.OpSetData), data(bytes)) }
+	const none = "count=-1,bytes=-1"
+	for _, c := range []struct {
+		limits string
+		off    bool
+		r      zk.Request
+		want   zk.Code
+	}{
+		{none + "=;countHardLimit=3", false, create("/d/x", 100), zk.OK},
+		{none + "=;countHardLimit=2", false, create("/d/x", 0), zk.ErrQuotaExceeded},
+		{none + "=;countHardLimit=0", false, create("/d/x", 0), zk.ErrQuotaExceeded},
+		{none + "=;countHardLimit=-1", false, create("/d/x", 0), zk.OK},
+		{none + "=;countHardLimit=0", false, set("/d", 100), zk.OK},
+		{none + "=;countHardLimit=0", false, create("/free/x", 0), zk.OK},
+		{none + "=;countHardLimit=0", true, create("/d/x", 0), zk.OK},
+		{none + "=;byteHardLimit=12", false, create("/d/x", 2), zk.OK},
+		{none + "=;byteHardLimit=12", false, create("/d/x", 3), zk.ErrQuotaExceeded},
+		{none + "=;byteHardLimit=5", false, create("/d/x", 0), zk.OK},
+		{none + "=;byteHardLimit=0", false, create("/d/x", 1), zk.ErrQuotaExceeded},
+		{none + "=;byteHardLimit=12", false, set("/d", 10), zk.OK},
+		{none + "=;byteHardLimit=12", false, set("/d", 11), zk.ErrQuotaExceeded},
+		{none + "=;byteHardLimit=5", false, set("/d", 8), zk.OK},
+		{none + "=;byteHardLimit=0", true, set("/d", 100), zk.OK},
+		{"count=1,bytes=1", false, create("/d/x", 100), zk.OK}, // soft
+	} {
+		b, over := furnished(c.limits, Options{EnforceQuota: !c.off})
+		if code := b.as(Origin{Alive: true, Identities: bob()}, c.r); code != c.want {
+			t.Errorf("%s, enforced %v, %v %s of %d bytes: %v, want %v", c.limits, !c.off, c.r.Op, c.r.Path, len(c.r.Data), code, c.want)
+		}
+		if refused := over.All()["d"].Count == 1; refused != (c.want == zk.ErrQuotaExceeded) {
+			t.Errorf("%s, %v %s: a refusal is counted: %v", c.limits, c.r.Op, c.r.Path, refused)
+		}
 	}
 }
