@@ -153,8 +153,9 @@ interop-ensemble: ## ensembles of Conclave and Apache ZooKeeper in every mixture
 	go test -tags interop -count=1 -v -timeout 30m ./test/ensemble
 
 .PHONY: applications
-applications: ## programs that are built on ZooKeeper, on an ensemble of Conclave whose leader is killed; the first run downloads them
-	go test -tags applications -count=1 -v -timeout 60m ./test/applications
+applications: ## Kafka, HBase, Solr and others on an ensemble of Conclave whose leader is killed; the first run downloads them
+	go run ./test/interop/run -install -suites applications
+	go test -tags applications -count=1 -v -timeout 90m ./test/applications
 
 .PHONY: interop-versions
 interop-versions: ## EARLIER=BINARY: each server of an ensemble goes from that version to this one and back, under load

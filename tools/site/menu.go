@@ -10,7 +10,7 @@ type section struct {
 var menu = []section{
 	{"Start", "开始", []string{"README.md", "docs/getting-started.md", "docs/recipes.md", "docs/install.md", "docs/commands.md", "docs/shell.md", "docs/faq.md", "CHANGELOG.md"}},
 	{"Concepts", "概念", []string{"docs/concepts.md", "docs/algorithms.md", "docs/fencing.md", "docs/scenarios.md", "docs/laboratory.md", "docs/glossary.md", "docs/protocols/fle.md", "docs/protocols/zab.md"}},
-	{"Operate", "运维", []string{"docs/operations.md", "docs/runbooks.md", "docs/configuration.md", "docs/metrics.md", "docs/dashboard.md", "docs/differences.md", "docs/stability.md", "SECURITY.md"}},
+	{"Operate", "运维", []string{"docs/operations.md", "docs/runbooks.md", "docs/configuration.md", "docs/metrics.md", "docs/dashboard.md", "docs/applications.md", "docs/differences.md", "docs/stability.md", "SECURITY.md"}},
 	{"Stores", "存储", []string{"docs/backends.md", "docs/comparison.md", "docs/coming-from/README.md", "docs/coming-from/curator.md", "docs/coming-from/etcd.md", "docs/coming-from/consul.md", "docs/coming-from/client-go.md", "docs/coming-from/dynamodb.md"}},
 	{"Proofs", "证明", []string{"docs/proofs.md", "docs/simulator.md", "docs/model.md", "docs/bugs.md"}},
 	{"Inside", "内部", []string{"ARCHITECTURE.md", "CONTRIBUTING.md", "docs/performance.md", "docs/decisions/README.md"}},

@@ -28,6 +28,7 @@ var (
 	needNPM        = need{"npm", []string{"sh", "-c", "command -v npm"}, []string{"npm"}}
 	needPrometheus = need{"Prometheus with promtool", []string{"sh", "-c", "command -v prometheus && command -v promtool"}, []string{"prometheus"}}
 	needTmux       = need{"tmux", []string{"tmux", "-V"}, []string{"tmux"}}
+	needPostgreSQL = need{"PostgreSQL", []string{"sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres"}, []string{"postgresql"}}
 	needVenv       = need{"Python 3 with venv", []string{"python3", "-c", "import venv, ensurepip"},
 		[]string{"python3", "python3-venv"}}
 	needZooKeeperC = need{"the ZooKeeper C client",

@@ -49,6 +49,7 @@ var suites = []suite{
 	{name: "zkcli", needs: []need{needJava, needMaven}, ownServers: true, run: runZKCli},
 	{name: "zookeeper", needs: []need{needJava, needMaven}, ownServers: true, byName: true, run: runOwnTests("zookeeper", zooKeeperTests)},
 	{name: "curator", needs: []need{needJava, needMaven}, ownServers: true, byName: true, run: runOwnTests("curator", curatorTests)},
+	{name: "applications", needs: []need{needJava, needMaven, needNPM, needVenv, needPostgreSQL}, ownServers: true, byName: true, run: runApplications},
 	{name: "directories", needs: []need{needJava, needMaven, needKDC}, ownServers: true, run: runDirectories},
 }
 
@@ -163,6 +164,12 @@ func runBrowser(ctx context.Context, e *environment) ([]result, error) {
 // runTerminal types into tmux: test/terminal.
 func runTerminal(ctx context.Context, e *environment) ([]result, error) {
 	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=interop", "./test/terminal")
+	return parseGoTest(out, err)
+}
+
+// runApplications has programs that are built on ZooKeeper do their own work: test/applications.
+func runApplications(ctx context.Context, e *environment) ([]result, error) {
+	out, err := e.command(ctx, ".", "go", "test", "-count=1", "-json", "-tags=applications", "-timeout=90m", "./test/applications")
 	return parseGoTest(out, err)
 }
 
