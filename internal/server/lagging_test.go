@@ -179,8 +179,10 @@ func TestClientThatReadsAtOnceIsNotDisconnectedForThoseThatDoNot(t *testing.T) {
 		lagging := dial(t, s, nil)
 		lagging.socket.(*net.TCPConn).SetReadBuffer(4 << 10)
 		lagging.send(r)
+		_, _ = lagging.socket.Read(make([]byte, 1)) // it has an answer, or is disconnected for those after it
 	}
-	reader := dial(t, s, nil)
+	reader, came := dial(t, s, nil), s.monoMs()
+	awaittest.Until(t, "the others have held theirs for a millisecond", func() bool { return s.monoMs() > came })
 	for i := range 8 {
 		reader.send(r)
 		if h, _ := reader.reply(zk.OpMultiRead); h.Code != zk.OK {
