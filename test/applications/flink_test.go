@@ -83,7 +83,7 @@ func TestFlinkHighAvailability(t *testing.T) {
 		s.restartAll(func() {})
 		s.tasks.awaitMore("(checkpoint [0-9]+ holds [0-9]+)", 5)
 	})
-	s.eventually("the job runs", func() error {
+	eventually(s.t, "the job runs", func() error {
 		response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/jobs/%s", s.rest[s.leader()], job))
 		if err != nil {
 			return err
@@ -146,7 +146,7 @@ func (s *flink) startManager(n int) {
 func (s *flink) leader() int {
 	s.t.Helper()
 	var leader int
-	s.eventually("exactly one leading JobManager", func() error {
+	eventually(s.t, "exactly one leading JobManager", func() error {
 		var leading []int
 		for n, p := range s.managers {
 			changes := p.matches("http://127.0.0.1:[0-9]+ (was granted leadership|lost leadership)")

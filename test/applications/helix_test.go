@@ -40,7 +40,7 @@ func TestHelix(t *testing.T) {
 	// quiet waits until there was no transition for longer than a session lasts without its server.
 	quiet := func() {
 		last, since := moves(), time.Now()
-		s.eventually("no transition for 8 seconds", func() error {
+		eventually(s.t, "no transition for 8 seconds", func() error {
 			if now := moves(); now != last {
 				last, since = now, time.Now()
 			}
@@ -101,7 +101,7 @@ func TestHelix(t *testing.T) {
 func awaitWhole(s *scene, watch *program, not string, live int) string {
 	s.t.Helper()
 	var name string
-	s.eventually(fmt.Sprintf("a whole view with %d participants and a controller other than %q", live, not), func() error {
+	eventually(s.t, fmt.Sprintf("a whole view with %d participants and a controller other than %q", live, not), func() error {
 		views := watch.matches("(view: .*)")
 		if len(views) == 0 {
 			return fmt.Errorf("no view yet")

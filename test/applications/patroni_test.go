@@ -84,7 +84,7 @@ func TestPatroni(t *testing.T) {
 			s.end(m, (*servers.Member).Stop)
 		}
 		// Patroni demotes the primary that cannot renew, and only then.
-		s.eventually("no primary", func() error {
+		eventually(s.t, "no primary", func() error {
 			if now, err := s.primaryOr(); err == nil {
 				return fmt.Errorf("%s is the primary, without an ensemble", now.name)
 			}
@@ -97,7 +97,7 @@ func TestPatroni(t *testing.T) {
 	s.step("patronictl switchover", func() {
 		before := s.primary()
 		s.ctl("switchover", "--force", "--primary", before.name, "demo")
-		s.eventually("another primary", func() error {
+		eventually(s.t, "another primary", func() error {
 			if now, err := s.primaryOr(); err != nil || now == before {
 				return fmt.Errorf("the primary is as before: %w", err)
 			}
@@ -245,7 +245,7 @@ postgresql:
 func (s *patroni) kill(n *patroniNode) {
 	s.t.Helper()
 	n.process.kill()
-	s.eventually("the end of PostgreSQL", func() error {
+	eventually(s.t, "the end of PostgreSQL", func() error {
 		if c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", n.port)); err == nil {
 			c.Close()
 			return fmt.Errorf("port %d is open", n.port)
@@ -293,7 +293,7 @@ func (s *patroni) primaryOr() (*patroniNode, error) {
 func (s *patroni) primary() *patroniNode {
 	s.t.Helper()
 	var found *patroniNode
-	s.eventually("a primary", func() (err error) {
+	eventually(s.t, "a primary", func() (err error) {
 		found, err = s.primaryOr()
 		return err
 	})
@@ -303,7 +303,7 @@ func (s *patroni) primary() *patroniNode {
 // awaitPair waits until there is one leader and one synchronous standby that streams from it.
 func (s *patroni) awaitPair() {
 	s.t.Helper()
-	s.eventually("a leader with a synchronous standby", func() error {
+	eventually(s.t, "a leader with a synchronous standby", func() error {
 		for _, n := range s.nodes {
 			response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/cluster", n.rest))
 			if err != nil {
@@ -334,7 +334,7 @@ func (s *patroni) awaitPair() {
 func (s *patroni) nothingLost(acknowledged []string) {
 	s.t.Helper()
 	for _, n := range s.nodes {
-		s.eventually(n.name+" has all rows", func() error {
+		eventually(s.t, n.name+" has all rows", func() error {
 			out := run(s.t, "psql", filepath.Join(s.bins, "psql"), "-h", "127.0.0.1", "-p", fmt.Sprint(n.port), "-U", "postgres", "-Atc",
 				"SELECT id FROM acknowledged")
 			found := map[string]bool{}

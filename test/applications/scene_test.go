@@ -3,6 +3,7 @@
 package applications
 
 import (
+	"errors"
 	"os"
 	"regexp"
 	"strings"
@@ -157,21 +158,23 @@ func (s *scene) checkExpired(alive ...*program) {
 	}
 }
 
-// until waits until a condition holds, for as long as a program may take for a step.
+// until waits until a condition holds, for as long as a program may take for a step. It looks seldom, for
+// the programs need the processors.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); !condition(); <-tick.C {
-		if time.Now().After(end) {
-			t.Fatalf("not within %v: %s", patience, what)
+	eventually(t, what, func() error {
+		if !condition() {
+			return errNotYet
 		}
-	}
+		return nil
+	})
 }
 
+var errNotYet = errors.New("not yet")
+
 // eventually is until for a condition that says what is missing.
-func (s *scene) eventually(what string, condition func() error) {
-	s.t.Helper()
+func eventually(t *testing.T, what string, condition func() error) {
+	t.Helper()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for end := time.Now().Add(patience); ; <-tick.C {
@@ -180,7 +183,7 @@ func (s *scene) eventually(what string, condition func() error) {
 			return
 		}
 		if time.Now().After(end) {
-			s.t.Fatalf("not within %v: %s: %v", patience, what, err)
+			t.Fatalf("not within %v: %s: %v", patience, what, err)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func TestSolrCloud(t *testing.T) {
 			worker.awaitMore("acknowledged (d[0-9]+)", 100)
 		})
 		s.step("another overseer", func() {
-			s.eventually("an overseer that is alive", func() error {
+			eventually(s.t, "an overseer that is alive", func() error {
 				if id := s.overseerOr(); id == "" || strings.HasSuffix(id, fmt.Sprintf(":%d_solr", s.ports[n])) {
 					return fmt.Errorf("overseer %q, before %q", id, overseer)
 				}
@@ -226,7 +226,7 @@ func (s *solr) overseer() string {
 // awaitActive waits until all replicas are active and each shard has exactly one leader.
 func (s *solr) awaitActive() {
 	s.t.Helper()
-	s.eventually("all replicas are active", func() error {
+	eventually(s.t, "all replicas are active", func() error {
 		answer, err := s.get(0, "admin/collections?wt=json&action=CLUSTERSTATUS&collection=c")
 		if err != nil {
 			return err

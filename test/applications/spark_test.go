@@ -97,7 +97,7 @@ func (s *spark) startMaster(n int) {
 func (s *spark) awaitAlive(applications int) int {
 	s.t.Helper()
 	var alive int
-	s.eventually("one master is alive, one a standby", func() error {
+	eventually(s.t, "one master is alive, one a standby", func() error {
 		states := map[string][]int{}
 		for n := range s.masters {
 			select {
