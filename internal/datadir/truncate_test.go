@@ -53,6 +53,28 @@ func writeFuzzy(t *testing.T, s *Store) {
 	must(t, w.Commit())
 }
 
+// The transactions up to a snapshot may be in nothing else: purged, or never here because the leader
+// sent the snapshot.
+func TestTruncateEndsAtASnapshotWhoseTransactionsAreNotInTheLog(t *testing.T) {
+	disk := directory(t)
+	for _, name := range []string{"log.1", "log.b"} {
+		must(t, disk.Remove("logs/version-2/"+name))
+	}
+	s := open(t, disk)
+	must(t, s.Truncate(20))
+	r, err := s.Recover(newModel)
+	if err != nil || r.Last != 20 || r.Snapshot.Zxid != 20 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	must(t, r.Target.(*model).holds(zxids(1, 25), 20))
+	must(t, s.Close())
+	s = open(t, disk)
+	if err := s.Truncate(19); !errors.Is(err, ErrNeedSnapshot) {
+		t.Errorf("below it: %v", err)
+	}
+	must(t, s.Close())
+}
+
 // The snapshot may end after the cut, and be readable again at the next start.
 func TestNothingIsCutBesideASnapshotThatCannotBeRead(t *testing.T) {
 	disk, broken := directory(t), errors.New("input/output error")

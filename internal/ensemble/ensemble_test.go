@@ -57,6 +57,13 @@ func TestTextIsThatOfApache(t *testing.T) {
 	}
 }
 
+func TestServersWithoutGroupsCountByTheirMajority(t *testing.T) {
+	set := mustParse(t, "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\nserver.4=d:1:2:observer").Quorum()
+	if !set.Enough(quorum.MakeIDs(1, 3)) || set.Enough(quorum.MakeIDs(2)) || set.Enough(quorum.MakeIDs(2, 4)) {
+		t.Error("quorums differ")
+	}
+}
+
 func TestGroupsCountByTheirWeight(t *testing.T) {
 	var lines []string
 	for _, id := range []string{"1", "2", "3", "4", "5"} {

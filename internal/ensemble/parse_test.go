@@ -57,23 +57,32 @@ func TestTheLastLineOfAKeyCounts(t *testing.T) {
 
 func TestConfigurationsAreComparedWithoutTheirVersion(t *testing.T) {
 	base := mustParse(t, "server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2\nversion=5")
-	if same := mustParse(t, "server.3=c:1:2:observer\nserver.2=b:1:2\nserver.1=[0::1]:1:2;0.0.0.0:2181\ngroup.1=2:1\nweight.2=1"); !base.Equal(same) {
-		t.Errorf("%s\nand\n%s", base.Text(), same.Text())
-	}
 	if later := base.WithVersion(6); !base.Equal(later) || later.Version != 6 || base.Version != 5 {
 		t.Error("versions differ")
 	}
-	for _, other := range []string{
-		"server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2\ngroup.1=1:2:3",
-		"server.1=[::1]:1:2;2182\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2",
-		"server.1=[::1]:1:3;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2",
-		"server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1\ngroup.2=2",
-		"server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2\nweight.1=2",
-		"server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer",
-		"server.1=[::1]:1:2;2181\nserver.2=b:1:2",
+	for _, c := range []struct {
+		name, other      string
+		equal, samePeers bool
+	}{
+		{"written in another way", "server.3=c:1:2:observer\nserver.2=b:1:2\nserver.1=[0::1]:1:2;0.0.0.0:2181\ngroup.1=2:1\nweight.2=1", true, true},
+		{"another client port", "server.1=[::1]:1:2;2182\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2", false, true},
+		{"a port for TLS", "server.1=[::1]:1:2;2181;2182\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2", false, true},
+		{"no client port", "server.1=[::1]:1:2\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2", false, true},
+		{"another role", "server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2\ngroup.1=1:2:3", false, false},
+		{"another number", "server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.4=c:1:2:observer\ngroup.1=1:2", false, false},
+		{"another quorum port", "server.1=[::1]:3:2;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2", false, false},
+		{"another election port", "server.1=[::1]:1:3;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2", false, false},
+		{"other groups", "server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1\ngroup.2=2", false, false},
+		{"another weight", "server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer\ngroup.1=1:2\nweight.1=2", false, false},
+		{"no groups", "server.1=[::1]:1:2;2181\nserver.2=b:1:2\nserver.3=c:1:2:observer", false, false},
+		{"fewer servers", "server.1=[::1]:1:2;2181\nserver.2=b:1:2\ngroup.1=1:2", false, false},
 	} {
-		if base.Equal(mustParse(t, other)) {
-			t.Errorf("equal to\n%s", other)
+		other := mustParse(t, c.other)
+		if base.Equal(other) != c.equal || other.Equal(base) != c.equal {
+			t.Errorf("%s: equal", c.name)
+		}
+		if base.SamePeers(other) != c.samePeers || other.SamePeers(base) != c.samePeers {
+			t.Errorf("%s: the same peers", c.name)
 		}
 	}
 }
