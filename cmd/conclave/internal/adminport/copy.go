@@ -129,7 +129,7 @@ func (c *copier) refuse(r *http.Request) (status int, why string) {
 	case errors.Is(err, zk.ErrNoAuth):
 		return http.StatusForbidden, "Not authorized: a snapshot needs all permissions on /"
 	case err != nil:
-		return http.StatusUnauthorized, "Not authenticated"
+		return http.StatusUnauthorized, "Not authenticated: the header Authorization proves an identity here, such as digest USER:PASSWORD"
 	}
 	return 0, ""
 }

@@ -24,6 +24,14 @@ var checks = map[string]func(*server.Server) health{
 	"healthz": func(s *server.Server) health { return look(s, ends, idles, fails) },
 }
 
+// HealthPaths returns the paths of the health checks.
+func HealthPaths() (paths []string) {
+	for name := range checks {
+		paths = append(paths, "/"+name)
+	}
+	return paths
+}
+
 // look collects what is wrong.
 func look(s *server.Server, wrongs ...func(*server.Status) []string) health {
 	st := s.Status()

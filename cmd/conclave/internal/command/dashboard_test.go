@@ -53,7 +53,7 @@ func TestElectionsOfOtherLibrariesAreKnownByTheirShape(t *testing.T) {
 // showing returns the source of a dashboard over servers of this process.
 func showing(t *testing.T, servers []string, log dashLog) *dashSource {
 	t.Helper()
-	source := processSource(servers, nil, log)
+	source := processSource(servers, nil, nil, log)
 	t.Cleanup(source.close)
 	return source
 }
@@ -234,7 +234,7 @@ func TestDashboardListsALargeDirectoryInPages(t *testing.T) {
 // though strangers get only srvr.
 func TestDashboardOfAServerNeedsNoWhitelist(t *testing.T) {
 	e := startServers(t, 1, 0, func(c *server.Config) { c.FourLetterWords = nil })
-	source := ownDashboard(e.Server(1), admin.Commands{})
+	source := ownDashboard(e.Server(1), admin.Commands{}, nil)
 	url, end, err := serveDashboard(t.Context(), "127.0.0.1:0", source, false, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestDashboardOfAServerNeedsNoWhitelist(t *testing.T) {
 // memory. A list that was given up is still made to its end before the next one is made.
 func TestDashboardListsWatchesOneAtATime(t *testing.T) {
 	e := startServers(t, 1, 0, func(c *server.Config) { c.FourLetterWords = nil })
-	source := ownDashboard(e.Server(1), admin.Commands{})
+	source := ownDashboard(e.Server(1), admin.Commands{}, nil)
 	defer source.close()
 	if _, err := source.Watches(awaittest.Within(t), "/"); err != nil {
 		t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 )
 
 // processSource shows the servers of this process, and the other servers of their ensemble.
-func processSource(servers []string, dial dialFunc, log dashLog) *dashSource {
+func processSource(servers []string, dial dialFunc, token func() string, log dashLog) *dashSource {
 	list := strings.Join(servers, ",")
 	o := &overseer{store: cli.Store{URL: "zk://" + list, Servers: list}, clients: true, named: servers, elections: dashElections}
-	o.asker, o.adminPort, o.timeout = asker{dial}, 8080, dashTimeout
+	o.asker, o.admin, o.timeout = asker{dial}, adminAccess{8080, token}, dashTimeout
 	o.open = func(ctx context.Context, servers string) (*opened, error) {
 		f := storeFlags{store: "zk://" + servers}
 		return f.look(ctx)
@@ -31,8 +31,9 @@ func processSource(servers []string, dial dialFunc, log dashLog) *dashSource {
 }
 
 // ownDashboard shows a server of this process. The server answers every four-letter word to
-// its own dashboard, whatever its settings allow to others.
-func ownDashboard(s *server.Server, commands admin.Commands) *dashSource {
+// its own dashboard, whatever its settings allow to others. token returns what the admin ports of the
+// other servers are shown.
+func ownDashboard(s *server.Server, commands admin.Commands, token func() string) *dashSource {
 	own := "127.0.0.1:0" // without a port for clients without TLS there is no session
 	if addr, ok := s.Addr().(*net.TCPAddr); ok {
 		own = addr.String()
@@ -57,7 +58,7 @@ func ownDashboard(s *server.Server, commands admin.Commands) *dashSource {
 		}()
 		return asks, nil
 	}
-	return processSource([]string{own}, dial, func() *server.Server { return s })
+	return processSource([]string{own}, dial, token, func() *server.Server { return s })
 }
 
 // dashboard serves the dashboard of a dev ensemble; it allows all changes.
@@ -71,5 +72,5 @@ func (v *dev) dashboard(ctx context.Context, e *inprocess.Ensemble) (url string,
 		return nil
 	}
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	return serveDashboard(ctx, v.http, processSource(e.Addrs(), nil, first), true, logger)
+	return serveDashboard(ctx, v.http, processSource(e.Addrs(), nil, nil, first), true, logger)
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/conclave-project/conclave/cmd/conclave/internal/cli"
+	"github.com/conclave-project/conclave/cmd/conclave/internal/httpport"
 	"github.com/conclave-project/conclave/zk"
 	"github.com/spf13/cobra"
 )
@@ -22,17 +23,50 @@ import (
 // inspection is the flags of commands that ask servers for what they report only to
 // operators, with four-letter words or on their admin ports.
 type inspection struct {
-	only      bool
-	adminPort uint16
+	only  bool
+	admin adminFlags
 }
 
 func (i *inspection) add(c *cobra.Command) {
 	c.Flags().BoolVar(&i.only, "only", false, "do not look for the other servers of the ensemble")
-	addAdminPort(c, &i.adminPort)
+	i.admin.add(c)
 }
 
-func addAdminPort(c *cobra.Command, port *uint16) {
-	c.Flags().Uint16Var(port, "admin-port", 8080, "port of the admin servers, which are asked if a four-letter word is not allowed; 0 asks none")
+// adminFlags say how the admin ports of servers are asked.
+type adminFlags struct {
+	port   uint16
+	tokens fileFlag
+}
+
+func (f *adminFlags) add(c *cobra.Command) {
+	c.Flags().Uint16Var(&f.port, "admin-port", 8080, "port of the admin servers, which are asked if a four-letter word is not allowed; 0 asks none")
+	f.tokens.add(c, "admin-token-file", "CONCLAVE_ADMIN_TOKEN_FILE", "`FILE` with tokens for those ports, as conclave.adminTokenFile; the first one is shown")
+}
+
+// access reads the file with tokens.
+func (f *adminFlags) access() (adminAccess, error) {
+	a := adminAccess{port: f.port}
+	if path := f.tokens.path(); path != "" {
+		tokens, err := httpport.ReadTokens(path)
+		if err != nil {
+			return a, cli.Usage("--admin-token-file or CONCLAVE_ADMIN_TOKEN_FILE names a file with the tokens of the admin ports, one per line", "%w", err)
+		}
+		a.token = tokens.First
+	}
+	return a, nil
+}
+
+// adminAccess is how the admin ports of servers are asked.
+type adminAccess struct {
+	port  uint16        // the same on all servers; 0 asks none
+	token func() string // nil or "" for none
+}
+
+// show makes a request show the token.
+func (a *adminAccess) show(request *http.Request) {
+	if a.token != nil && a.token() != "" {
+		request.Header.Set("Authorization", "Bearer "+a.token())
+	}
 }
 
 // inspecting is the flags of such commands that open no session.
@@ -56,10 +90,10 @@ func (v *inspecting) add(c *cobra.Command) {
 // inspector asks the servers of an ensemble.
 type inspector struct {
 	asker
-	servers   []standing // servers that serve; the leader first
-	adminPort uint16
-	timeout   time.Duration
-	remarks   io.Writer
+	servers []standing // servers that serve; the leader first
+	admin   adminAccess
+	timeout time.Duration
+	remarks io.Writer
 }
 
 // open finds the servers to ask.
@@ -83,7 +117,11 @@ func (v *inspecting) open(c *cobra.Command) (*inspector, *cli.Printer, error) {
 // find finds out which servers serve. It warns about those that do not, and returns an
 // error if none does.
 func (i *inspection) find(c *cobra.Command, store cli.Store, dial dialFunc, timeout time.Duration) (*inspector, error) {
-	found := &inspector{asker: asker{dial}, adminPort: i.adminPort, timeout: timeout, remarks: c.ErrOrStderr()}
+	access, err := i.admin.access()
+	if err != nil {
+		return nil, err
+	}
+	found := &inspector{asker: asker{dial}, admin: access, timeout: timeout, remarks: c.ErrOrStderr()}
 	all := askAll(c.Context(), found.asker, cli.ServerList(store.Servers), timeout)
 	if !i.only && !store.TLS {
 		var lost string
@@ -139,12 +177,12 @@ func (i *inspector) ask(ctx context.Context, server string, q question) error {
 		return nil
 	}
 	hint := fmt.Sprintf("add %s to 4lw.commands.whitelist in the zoo.cfg of %s, or set admin.enableServer=true there; --admin-port names its port, "+
-		"and with zk+tls:// it is asked over TLS first", q.name, server)
-	if i.adminPort == 0 {
+		"--admin-token-file a token for it, and with zk+tls:// it is asked over TLS first", q.name, server)
+	if i.admin.port == 0 {
 		return cli.Failed(fmt.Errorf("%s: %s is not on its 4lw.commands.whitelist", server, q.name), hint)
 	}
 	host, _, _ := net.SplitHostPort(server)
-	fields, err := i.report(ctx, net.JoinHostPort(host, strconv.Itoa(int(i.adminPort)))+"/commands/"+q.report)
+	fields, err := i.report(ctx, net.JoinHostPort(host, strconv.Itoa(int(i.admin.port)))+"/commands/"+q.report)
 	if err == nil {
 		err = q.json(fields)
 	}
@@ -155,25 +193,27 @@ func (i *inspector) ask(ctx context.Context, server string, q question) error {
 }
 
 // report asks an admin server. If the servers are asked over TLS, it tries TLS with the
-// same files first, and then clear text.
+// same files first, and then clear text, which shows no token: somebody between the two could
+// ask for it.
 func (i *inspector) report(ctx context.Context, at string) (map[string]json.RawMessage, error) {
 	if i.open == nil {
-		return fetchReport(ctx, http.DefaultClient, "http://"+at)
+		return fetchReport(ctx, http.DefaultClient, "http://"+at, &i.admin)
 	}
 	over := &http.Client{Transport: &http.Transport{DialTLSContext: i.open, DisableKeepAlives: true}}
-	fields, err := fetchReport(ctx, over, "https://"+at)
+	fields, err := fetchReport(ctx, over, "https://"+at, &i.admin)
 	if plain := (tls.RecordHeaderError{}); errors.As(err, &plain) {
-		return fetchReport(ctx, http.DefaultClient, "http://"+at)
+		return fetchReport(ctx, http.DefaultClient, "http://"+at, &adminAccess{})
 	}
 	return fields, err
 }
 
 // fetchReport asks an admin server.
-func fetchReport(ctx context.Context, client *http.Client, at string) (map[string]json.RawMessage, error) {
+func fetchReport(ctx context.Context, client *http.Client, at string, access *adminAccess) (map[string]json.RawMessage, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
 		return nil, err
 	}
+	access.show(request)
 	answer, err := client.Do(request)
 	if err != nil {
 		return nil, err

@@ -105,6 +105,7 @@ func (p *manWriter) environment(c *cobra.Command) {
 		{"tls-ca", "CONCLAVE_TLS_PASSWORD", "opens those files"},
 		{"jaas", "CONCLAVE_JAAS", "the file of --jaas"},
 		{"auth-file", "CONCLAVE_AUTH_FILE", "the file of --auth-file"},
+		{"admin-token-file", "CONCLAVE_ADMIN_TOKEN_FILE", "the file of --admin-token-file"},
 		{"color", "NO_COLOR", "no colors, unless --color always asks for them"},
 	} {
 		if c.Flag(one.flag) != nil {

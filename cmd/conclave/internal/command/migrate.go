@@ -241,13 +241,13 @@ func (a *migrationPlan) text(w io.Writer) error {
 // migration is the flags of all commands below migrate.
 type migration struct {
 	connection
-	adminPort uint16
-	wait      time.Duration
+	admin adminFlags
+	wait  time.Duration
 }
 
 func (v *migration) add(c *cobra.Command) {
 	v.connection.add(c)
-	addAdminPort(c, &v.adminPort)
+	v.admin.add(c)
 	c.ValidArgsFunction = cobra.NoFileCompletions
 }
 

@@ -51,7 +51,10 @@ func (v *migration) open(ctx context.Context, c *cobra.Command) (*moving, error)
 		return nil, err
 	}
 	x := &moving{options: options, addresses: map[quorum.ID]string{}}
-	x.asker, x.adminPort, x.timeout, x.remarks = asker{options.Dialer}, v.adminPort, v.timeout, c.ErrOrStderr()
+	x.asker, x.timeout, x.remarks = asker{options.Dialer}, v.timeout, c.ErrOrStderr()
+	if x.admin, err = v.admin.access(); err != nil {
+		return nil, err
+	}
 	if err := v.session(c, func(ctx context.Context, s *session) error {
 		x.config, err = inForce(ctx, s)
 		return err

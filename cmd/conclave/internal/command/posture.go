@@ -230,17 +230,25 @@ func forOperators(say func(what, format string, args ...any), config *zoocfg.Con
 	at := func(host string, port int) string {
 		return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
 	}
-	const both = "in clear text for everybody who can reach it, or "
+	const clear = "in clear text for everybody who can reach it"
+	const both = clear + ", or "
+	withToken := func(text, file, but string) string {
+		if file == "" {
+			return text
+		}
+		return strings.ReplaceAll(text, " for everybody who can reach it", "") + "; each request must show a token of " + file + but
+	}
 	if a := &config.Admin; !a.Serves {
 		say("admin", "none: no admin port is open")
 	} else {
-		text := "in clear text for everybody who can reach it"
+		text := clear
 		switch {
 		case a.TLS.PlainToo:
 			text = both + overTLS(&a.TLS)
 		case a.TLS.Serves:
 			text = overTLS(&a.TLS)
 		}
+		text = withToken(text, a.TokenFile, ", except health checks")
 		if a.Snapshots {
 			text += "; all data, for clients with all permissions on /"
 		}
@@ -253,14 +261,14 @@ func forOperators(say func(what, format string, args ...any), config *zoocfg.Con
 		say("metrics", "none: no port for Prometheus is open")
 		return
 	case m.BothOnOne():
-		say("metrics", "%s: %s", at(m.Host, m.Port), both+tls)
+		say("metrics", "%s: %s", at(m.Host, m.Port), withToken(both+tls, m.TokenFile, ""))
 		return
 	}
 	if m.Port != zoocfg.NoPort {
-		say("metrics", "%s: in clear text for everybody who can reach it", at(m.Host, m.Port))
+		say("metrics", "%s: %s", at(m.Host, m.Port), withToken(clear, m.TokenFile, ""))
 	}
 	if m.TLSPort != zoocfg.NoPort {
-		say("metrics", "%s: %s", at(m.Host, m.TLSPort), tls)
+		say("metrics", "%s: %s", at(m.Host, m.TLSPort), withToken(tls, m.TokenFile, ""))
 	}
 }
 

@@ -134,6 +134,10 @@ func TestCheckSaysWhoMayDoWhat(t *testing.T) {
 		}},
 		"operators in clear text": {lines: "admin.enableServer=true\n" + prometheus, want: []string{
 			"admin      127.0.0.1:8080: in clear text for everybody who can reach it", "metrics    0.0.0.0:7000: in clear text for everybody who can reach it"}},
+		"operators with tokens": {lines: "admin.enableServer=true\nadmin.portUnification=true\nadmin.snapshot.enabled=true\nconclave.adminTokenFile=/etc/tokens\n" + trust +
+			prometheus + scraped + "metricsProvider.httpPort=7000\nconclave.metricsTokenFile=m", want: []string{
+			"admin      127.0.0.1:8080: in clear text, or TLS, no certificate is asked for; each request must show a token of /etc/tokens, except health checks; all data, for clients with all permissions on /",
+			"metrics    0.0.0.0:7000: in clear text; each request must show a token of m\nmetrics    0.0.0.0:7443: TLS, a certificate is required; each request must show a token of m"}},
 		"operators on ports for both": {lines: "admin.enableServer=true\nadmin.portUnification=true\nadmin.needClientAuth=true\nadmin.serverAddress=::\n" + trust +
 			prometheus + scraped + "metricsProvider.httpPort=7443\nmetricsProvider.ssl.need.client.auth=false", want: []string{
 			"admin      [::]:8080: in clear text for everybody who can reach it, or TLS, a certificate is required",

@@ -112,6 +112,10 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
+	tokens, err := readTokens(config)
+	if err != nil {
+		return err
+	}
 	cfg := config.Server
 	if u, err := user.Current(); err == nil {
 		cfg.Audit.User = u.Username
@@ -142,7 +146,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 		fmt.Fprint(c.OutOrStdout(), posture(config, &cfg))
 		return nil
 	}
-	operators, err := openOperatorPorts(config, ports)
+	operators, err := openOperatorPorts(config, ports, tokens)
 	if err != nil {
 		return cmp.Or(inUse(&cfg), err)
 	}
@@ -171,7 +175,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	}
 	logger.Info("listening", "address", addresses(config), "dir", cfg.DataDir)
 	operators.serve(s, commands, logger)
-	url, endDashboard, err := serveDashboard(ctx, config.HTTP.Address, ownDashboard(s, commands), config.HTTP.Changes, logger)
+	url, endDashboard, err := serveDashboard(ctx, config.HTTP.Address, ownDashboard(s, commands, tokens.admin.First), config.HTTP.Changes, logger)
 	if err != nil {
 		return err
 	}

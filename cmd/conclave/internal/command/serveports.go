@@ -21,8 +21,29 @@ type operatorPorts struct {
 	metrics, scrapes, admin *httpport.Port // scrapes is for metrics over TLS on a port of its own
 }
 
+// operatorTokens are the tokens of these ports; nil for a port that needs none.
+type operatorTokens struct{ admin, metrics *httpport.Tokens }
+
+// readTokens reads the files that the configuration names.
+func readTokens(config *zoocfg.Config) (t operatorTokens, err error) {
+	read := func(key, path string, serves bool) (*httpport.Tokens, error) {
+		if path == "" || !serves {
+			return nil, nil
+		}
+		tokens, err := httpport.ReadTokens(path)
+		if err != nil {
+			return nil, cli.Usage(configHint, "%s: %w", key, err)
+		}
+		return tokens, nil
+	}
+	if t.admin, err = read("conclave.adminTokenFile", config.Admin.TokenFile, config.Admin.Serves); err == nil {
+		t.metrics, err = read("conclave.metricsTokenFile", config.Metrics.TokenFile, config.Metrics.Serves)
+	}
+	return t, err
+}
+
 // openOperatorPorts opens these ports.
-func openOperatorPorts(config *zoocfg.Config, tls *securePorts) (p operatorPorts, err error) {
+func openOperatorPorts(config *zoocfg.Config, tls *securePorts, tokens operatorTokens) (p operatorPorts, err error) {
 	p.config = config
 	open := func(port **httpport.Port, what, host string, number int, hint string) bool {
 		if *port, err = httpport.Listen(what, host, number); err != nil {
@@ -45,6 +66,11 @@ func openOperatorPorts(config *zoocfg.Config, tls *securePorts) (p operatorPorts
 			}
 			p.scrapes.Secure(httpport.TLS{Source: tls.metrics})
 		}
+		for _, port := range []*httpport.Port{p.metrics, p.scrapes} {
+			if port != nil {
+				port.Require(tokens.metrics)
+			}
+		}
 	}
 	if a := &config.Admin; a.Serves {
 		if !open(&p.admin, "admin", a.Host, a.Port, "admin.serverAddress and admin.serverPort name another address, admin.enableServer=false none") {
@@ -53,6 +79,7 @@ func openOperatorPorts(config *zoocfg.Config, tls *securePorts) (p operatorPorts
 		if a.TLS.Serves {
 			p.admin.Secure(httpport.TLS{Source: tls.admin, PlainToo: a.TLS.PlainToo, Strict: true})
 		}
+		p.admin.Require(tokens.admin, adminport.HealthPaths()...)
 	}
 	return p, nil
 }

@@ -46,7 +46,10 @@ func (v *topping) overseer() (*overseer, error) {
 		return nil, err
 	}
 	o := &overseer{store: store, only: v.only, clients: v.clients > 0, named: cli.ServerList(store.Servers), elections: v.elections}
-	o.asker, o.adminPort, o.timeout = asker{dial}, v.adminPort, v.timeout
+	o.asker, o.timeout = asker{dial}, v.timeout
+	if o.admin, err = v.admin.access(); err != nil {
+		return nil, err
+	}
 	o.open = func(ctx context.Context, servers string) (*opened, error) {
 		scheme, _, _ := strings.Cut(store.URL, "://")
 		f := storeFlags{tlsFlags: v.tlsFlags, saslFlag: v.saslFlag, authFlags: v.authFlags, store: scheme + "://" + servers}
@@ -145,7 +148,7 @@ func (o *overseer) askAdminPorts(ctx context.Context, all []standing) {
 	var group sync.WaitGroup
 	for i := range all {
 		host, _, _ := net.SplitHostPort(all[i].Server)
-		if all[i].Error == "" && all[i].Mntr == nil && o.adminPort != 0 && hosts[host] == 1 {
+		if all[i].Error == "" && all[i].Mntr == nil && o.admin.port != 0 && hosts[host] == 1 {
 			group.Go(func() { o.monitor(ctx, &all[i]) })
 		}
 	}
@@ -157,7 +160,7 @@ func (o *overseer) monitor(ctx context.Context, s *standing) {
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	host, _, _ := net.SplitHostPort(s.Server)
-	fields, err := o.report(ctx, net.JoinHostPort(host, strconv.Itoa(int(o.adminPort)))+"/commands/monitor")
+	fields, err := o.report(ctx, net.JoinHostPort(host, strconv.Itoa(int(o.admin.port)))+"/commands/monitor")
 	if err != nil {
 		return // there may be none
 	}

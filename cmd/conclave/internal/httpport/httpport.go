@@ -12,6 +12,8 @@
 //	             counts towards the time of its first request. No handler sees a request
 //	             before the handshake has succeeded.
 //	httpport-H4  Foreign recognizes a request of another site's page.
+//	httpport-H5  A port with tokens passes no request to its handler that shows none of them,
+//	             except for the paths that are said to be open.
 package httpport
 
 import (
@@ -42,6 +44,10 @@ type Port struct {
 	plain    atomic.Int64 // connections without TLS on a port for both
 	closing  atomic.Bool
 	failures lobby.Failures
+
+	tokens  *Tokens  // nil: no request needs one
+	open    []string // paths that need none
+	refused lobby.Failures
 }
 
 // Bounds of each request. Handlers limit their own working time.
@@ -70,6 +76,9 @@ func (p *Port) Serve(handler http.Handler, idle time.Duration, logger *slog.Logg
 		if p.tls.Strict {
 			handler = strictly(handler)
 		}
+	}
+	if p.tokens != nil {
+		handler = p.requiring(handler)
 	}
 	p.http = http.Server{
 		Handler: Bodiless(handler), ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelWarn), ConnContext: remember,

@@ -158,24 +158,30 @@ func certificates(ts *testscript.TestScript, neg bool, args []string) {
 // directory made by certificates, and with "client" it presents the client certificate from
 // there. Headers and page go to the standard output. With ! there must be no answer:
 //
-//	webget STATUS URL DIR [client]
+//	webget STATUS URL DIR [client] ['NAME: VALUE'...]
 func webGet(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 3 {
-		ts.Fatalf("usage: webget STATUS URL DIR [client]")
+		ts.Fatalf("usage: webget STATUS URL DIR [client] ['NAME: VALUE'...]")
 	}
+	request, err := http.NewRequest(http.MethodGet, args[1], nil)
+	ts.Check(err)
 	dir := ts.MkAbs(args[2])
 	trusted, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
 	ts.Check(err)
 	with := &tls.Config{RootCAs: x509.NewCertPool()}
 	with.RootCAs.AppendCertsFromPEM(trusted)
-	if len(args) > 3 {
-		shown, err := tls.LoadX509KeyPair(filepath.Join(dir, args[3]+".pem"), filepath.Join(dir, args[3]+".key"))
+	for _, arg := range args[3:] {
+		if name, value, isHeader := strings.Cut(arg, ": "); isHeader {
+			request.Header.Add(name, value)
+			continue
+		}
+		shown, err := tls.LoadX509KeyPair(filepath.Join(dir, arg+".pem"), filepath.Join(dir, arg+".key"))
 		ts.Check(err)
 		with.Certificates = []tls.Certificate{shown}
 	}
 	client := &http.Client{Timeout: Patience, Transport: &http.Transport{TLSClientConfig: with, DisableKeepAlives: true}}
 	for end := time.Now().Add(Patience); ; time.Sleep(50 * time.Millisecond) {
-		answer, err := client.Get(args[1])
+		answer, err := client.Do(request)
 		switch {
 		case neg && err == nil:
 			ts.Fatalf("%s is answered with %s", args[1], answer.Status)

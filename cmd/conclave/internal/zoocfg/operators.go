@@ -20,11 +20,13 @@ func (r *reader) metricsKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	rows := map[string]setting{
 		"metricsProvider.className":     later(r.metricsProvider, builtInMetrics, whyMetrics),
-		"metricsProvider.httpHost":      used(text(&m.Host), "0.0.0.0", "with the provider for Prometheus: the address on which metrics are served. Everybody who reaches it can read them, unless TLS asks for a certificate"),
+		"metricsProvider.httpHost":      used(text(&m.Host), "0.0.0.0", "with the provider for Prometheus: the address on which metrics are served. Everybody who reaches it can read them, unless a token or a certificate is required"),
 		"metricsProvider.httpPort":      used(portOrNone(&m.Port), "7000, and none with `httpsPort`", "with the provider for Prometheus: the port; 0 selects a free one, which the log names, and -1 none"),
 		"metricsProvider.httpsPort":     used(portOrNone(&m.TLSPort), "none", "a port that uses TLS, in addition to `httpPort` or alone; with the same number for both, one port uses TLS with clients that begin with it, and clear text with others. 0 selects a free one, -1 none. A key of ZooKeeper 3.10"),
 		"metricsProvider.exportJvmInfo": used(flag(&m.Process), "true", "with the provider for Prometheus: also serve figures of the process and of the Go runtime, in place of Java's"),
 		"metricsProvider.httpVersion":   idle(text(nil), "HTTP/1.1 is spoken"),
+		"conclave.metricsTokenFile": used(text(&m.TokenFile), "none", "with the provider for Prometheus: a file with tokens, as `conclave.adminTokenFile`, of which every request must show one. "+
+			"Not in Apache ZooKeeper"),
 	}
 	idles(rows, count, whyScrape, "metricsProvider.maxQueueSize", "metricsProvider.numWorkerThreads",
 		"metricsProvider.workerShutdownTimeoutMs")
@@ -71,7 +73,7 @@ func (r *reader) metrics() {
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.seen)) {
 		ofTLS := strings.HasPrefix(key, MetricsTLS)
-		if !ofTLS && !slices.Contains([]string{"metricsProvider.httpHost", "metricsProvider.httpPort", "metricsProvider.httpsPort", "metricsProvider.exportJvmInfo"}, key) {
+		if !ofTLS && !slices.Contains([]string{"conclave.metricsTokenFile", "metricsProvider.httpHost", "metricsProvider.httpPort", "metricsProvider.httpsPort", "metricsProvider.exportJvmInfo"}, key) {
 			continue
 		}
 		e := r.seen[key]
@@ -130,7 +132,7 @@ func (r *reader) adminKeys() map[string]setting {
 	count := number[int64](nil, math.MinInt32, math.MaxInt64)
 	return map[string]setting{
 		"admin.enableServer":  used(flag(&a.Serves), "false", "serve the commands of ZooKeeper's admin server, `/livez`, `/readyz` and `/healthz` over HTTP"),
-		"admin.serverAddress": used(text(&a.Host), "127.0.0.1", "the address of the admin port. Anyone who reaches it can read its answers and reset counters, unless TLS asks for a certificate"),
+		"admin.serverAddress": used(text(&a.Host), "127.0.0.1", "the address of the admin port. Anyone who reaches it can read its answers and reset counters, unless a token or a certificate is required"),
 		"admin.serverPort":    used(port(&a.Port), "8080", "the admin port; 0 selects a free one, which the log names"),
 		"admin.commandURL":    used(r.commandPath, "/commands", "the path of the commands"),
 		"admin.idleTimeout":   used(number(&a.IdleMs, 1, 86_400_000), "30000", "milliseconds after which a connection without a request is closed"),
@@ -144,7 +146,10 @@ func (r *reader) adminKeys() map[string]setting {
 		"admin.snapshot.enabled": used(flag(&a.Snapshots), "false", "the command `snapshot` is answered: a client that proves an identity with all permissions on / gets "+
 			"a snapshot, which holds every znode, whatever its ACL. By default anybody has all permissions on /"),
 		"admin.rateLimiterIntervalInMS": used(number(&a.SnapshotMs, 0, math.MaxInt32), "300000", "milliseconds that must pass between two snapshots on the admin port"),
-		"admin.restore.enabled":         idle(flag(nil), whyNoRestore),
+		"conclave.adminTokenFile": used(text(&a.TokenFile), "none", "a file with tokens, one per line, each of at least 16 characters: the admin port answers only requests that show one, "+
+			"as `Authorization: Bearer TOKEN`, as the password of any user, or as `X-Conclave-Token: TOKEN`. `/livez`, `/readyz` and `/healthz` need none. "+
+			"A file that changes is read again within a second. Not in Apache ZooKeeper"),
+		"admin.restore.enabled": idle(flag(nil), whyNoRestore),
 	}
 }
 
@@ -164,7 +169,7 @@ func (r *reader) admin() {
 	a := &r.out.Admin
 	for _, key := range []string{
 		"admin.serverAddress", "admin.serverPort", "admin.commandURL", "admin.idleTimeout", "admin.portUnification", "admin.forceHttps", "admin.needClientAuth",
-		"admin.snapshot.enabled", "admin.rateLimiterIntervalInMS",
+		"admin.snapshot.enabled", "admin.rateLimiterIntervalInMS", "conclave.adminTokenFile",
 	} {
 		if e, given := r.seen[key]; given && !a.Serves {
 			r.remark(&e, "has no effect without admin.enableServer=true")

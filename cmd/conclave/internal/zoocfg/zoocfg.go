@@ -50,6 +50,8 @@ type Metrics struct {
 
 	TLSPort int // NoPort: not opened; equal to Port: one port for both
 	TLS     secure.Settings
+
+	TokenFile string // with the tokens of which a request shows one; "": none is needed
 }
 
 // NoPort is the number of a port that is not opened; 0 is a free one.
@@ -69,7 +71,8 @@ type Admin struct {
 	Snapshots  bool  // the command snapshot is answered
 	SnapshotMs int64 // between two of them
 
-	TLS TLS
+	TLS       TLS
+	TokenFile string // with the tokens of which a request shows one; "": none is needed
 }
 
 // Problem is a setting that cannot be accepted.
