@@ -79,6 +79,11 @@ func writeSnapshot(s *Store, zxid zk.Zxid, history []zk.Zxid) error {
 	if err != nil {
 		return err
 	}
+	return fill(w, zxid, history)
+}
+
+// fill writes the content of such a snapshot, and gives it its name.
+func fill(w *SnapshotWriter, zxid zk.Zxid, history []zk.Zxid) error {
 	_ = w.Begin(0, 0)
 	_ = w.Node("", nil, -1, &zk.StatPersisted{})
 	for _, z := range history {
