@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/conclave-project/conclave/internal/txnlog"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -19,7 +20,9 @@ type replacing struct {
 	acked zk.Zxid // of the history that the server has said it has
 }
 
-const leaders = zk.Zxid(0x100000005) // the end of the leader's state
+// leaders is the end of the leader's state: nothing has happened in its epoch yet, so that the next
+// transaction seems to follow any earlier one.
+const leaders = zk.Zxid(0x100000000)
 
 var (
 	oldHistory = zxids(1, 25)
@@ -99,6 +102,21 @@ func (r *replacing) check(disk *vfs.Mem) error {
 	}
 	if again != last+1 {
 		return fmt.Errorf("the history went on to %s, and ends at %s at the next start", last+1, again)
+	}
+	if last <= 25 {
+		return nil
+	}
+	// Older snapshots and the old log would make a history without what was replaced. Servers of
+	// ZooKeeper leave no note of how far the log was synced, which would refuse it.
+	damaged := disk.CrashClone(0, 1)
+	if err := damaged.Remove("logs/version-2/" + txnlog.MarkName); err != nil {
+		return err
+	}
+	if err := damaged.FlipByte(fmt.Sprintf("data/version-2/snapshot.%x", int64(leaders)), 100, 0xff); err != nil {
+		return err
+	}
+	if last, err := goOn(damaged); err == nil {
+		return fmt.Errorf("with the leader's state damaged, the history ends at %s", last)
 	}
 	return nil
 }

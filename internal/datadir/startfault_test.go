@@ -80,10 +80,10 @@ func TestAFailedOperationOfAStartGivesNoOtherHistory(t *testing.T) {
 			must(t, writeReplacement(s))
 			must(t, s.Close())
 			return disk
-		}, fmt.Sprintf("%d 25 false false true", leaders)},
+		}, fmt.Sprintf("%d 20 false false true", leaders)},
 		{"a replacement that never got its name", Options{}, func(t testing.TB) *vfs.Mem {
 			disk := directory(t)
-			write(t, disk, "data/version-2/"+replacingName, "snapshot.100000005 10 bytes 00000000\n")
+			write(t, disk, "data/version-2/"+replacingName, "snapshot.100000000 10 bytes 00000000\n")
 			return disk
 		}, "25 25 false false false"},
 		{"empty", Options{}, func(testing.TB) *vfs.Mem { return vfs.NewMem() }, "0 0 true false false"},
