@@ -49,7 +49,7 @@ func template(t testing.TB, args ...string) string {
 
 // everything sets all that is optional in the chart.
 var everything = []string{"--set", "tls.secretName=conclave-tls,networkPolicy.enabled=true,metrics.enabled=true,observers=2,spreadStrictly=true," +
-	"priorityClassName=system-cluster-critical,storage.className=fast,nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=s"}
+	"tokens.secretName=conclave-tokens,priorityClassName=system-cluster-critical,storage.className=fast,nodeSelector.disk=ssd,podAnnotations.a=b,imagePullSecrets[0].name=s"}
 
 func TestChartMakesTheManifests(t *testing.T) {
 	if out := helm(t, "lint", "--strict", "chart/conclave"); !strings.Contains(out, "0 chart(s) failed") {
@@ -66,7 +66,7 @@ func TestChartMakesTheManifests(t *testing.T) {
 	full := template(t, everything...)
 	for _, want := range []string{
 		"server.5=conclave-4.conclave-servers.conclave.svc.cluster.local:2888:3888:observer\n", "replicas: 5\n", "secureClientPort=2281\n",
-		"kind: NetworkPolicy\n", "metricsProvider.httpPort=7000\n",
+		"kind: NetworkPolicy\n", "metricsProvider.httpPort=7000\n", "name: tokens, mountPath: /tokens,", "secret: {secretName: conclave-tokens, ",
 	} {
 		if !strings.Contains(full, want) {
 			t.Errorf("no %q in\n%s", want, full)
@@ -75,8 +75,14 @@ func TestChartMakesTheManifests(t *testing.T) {
 	if strings.Contains(full, "clientPort=2181") || strings.Contains(full, "ServiceMonitor") {
 		t.Error("a port in clear text beside TLS, or a ServiceMonitor that nobody has asked for")
 	}
-	if monitor := template(t, "--set", "metrics.enabled=true,metrics.serviceMonitor=true"); !strings.Contains(monitor, "kind: ServiceMonitor\n") {
-		t.Error("no ServiceMonitor")
+	for tokens, want := range map[string]string{
+		"":              "  - port: metrics\n",
+		"conclave-keys": "  - port: metrics\n    authorization: {credentials: {name: conclave-keys, key: token}}\n",
+	} {
+		monitor := template(t, "--set", "metrics.enabled=true,metrics.serviceMonitor=true,tokens.secretName="+tokens)
+		if _, rest, found := strings.Cut(monitor, "kind: ServiceMonitor\n"); !found || !strings.Contains(rest+"\n", want) {
+			t.Errorf("no ServiceMonitor with %q in\n%s", want, monitor)
+		}
 	}
 }
 
@@ -109,9 +115,11 @@ func TestChartsConfigurationWithTLSIsTaken(t *testing.T) {
 	write(t, filepath.Join(dir, "server.pem"), string(server.PEM())+string(server.KeyPEM()))
 	write(t, filepath.Join(dir, "authorities.pem"), string(authority.PEM()))
 	config := filepath.Join(dir, "zoo.cfg")
-	write(t, config, strings.ReplaceAll(configOf(template(t, everything...)), "/tls/", dir+"/"))
+	write(t, filepath.Join(dir, "tokens"), "0123456789abcdef\n")
+	write(t, config, strings.NewReplacer("/tls/", dir+"/", "/tokens/", dir+"/").Replace(configOf(template(t, everything...))))
 	out, err := exec.Command(program, "serve", "--config", config, "-D", "dataDir="+t.TempDir(), "-D", "conclave.myid=conclave-4", "--check").CombinedOutput()
 	for _, want := range []string{"serves :2281 (TLS) ", "as server 5 of 5, observer", "servers    :2888: TLS, a certificate is required",
+		"admin      0.0.0.0:8080: in clear text; each request must show a token of ", "metrics    0.0.0.0:7000: in clear text; each request must show a token of ",
 		"another server is accepted if it has the certificate of a host of the configuration"} {
 		if err != nil || !strings.Contains(string(out), want) || strings.Contains(string(out), "level=WARN") {
 			t.Errorf("no %q, or a remark: %v\n%s", want, err, out)

@@ -37,6 +37,12 @@ admin.serverPort=8080
 metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider
 metricsProvider.httpPort=7000
 {{- end }}
+{{- if .Values.tokens.secretName }}
+conclave.adminTokenFile=/tokens/tokens
+{{- if .Values.metrics.enabled }}
+conclave.metricsTokenFile=/tokens/tokens
+{{- end }}
+{{- end }}
 {{- range $key, $value := .Values.config }}
 {{ $key }}={{ $value }}
 {{- end }}
