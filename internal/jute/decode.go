@@ -138,7 +138,7 @@ func (d *Decoder) Count(elementBytes int) int {
 		}
 		return 0
 	}
-	if n*elementBytes > len(d.rest) {
+	if n > len(d.rest)/elementBytes { // a product could wrap around where an int has 32 bits
 		d.Fail(fmt.Errorf("jute: %d elements cannot fit in %d bytes", n, len(d.rest)))
 		return 0
 	}

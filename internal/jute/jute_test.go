@@ -121,3 +121,13 @@ func FuzzDecoder(f *testing.F) {
 		}
 	})
 }
+
+// Where an int has 32 bits, the bytes that these counts need would wrap around to few.
+func TestCountWhoseBytesWrapAroundIsRefused(t *testing.T) {
+	for elementBytes, count := range map[int]int32{4: 1 << 30, 8: 1 << 29, 12: (1<<32 + 8) / 12} {
+		d := NewDecoder(append(AppendInt(nil, count), make([]byte, 64)...), 0)
+		if n := d.Count(elementBytes); n != 0 || d.Err() == nil {
+			t.Errorf("%d elements of %d bytes in 64: count %d, error %v", count, elementBytes, n, d.Err())
+		}
+	}
+}
