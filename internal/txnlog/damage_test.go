@@ -1,6 +1,7 @@
 package txnlog
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -618,6 +619,21 @@ func TestRecordAboveTheLimitIsNoDamage(t *testing.T) {
 		put(t, disk, "log.1", damaged)
 		if _, _, err := readWith(disk, 0, ReadOptions{PayloadBytesMax: 200}); !vfs.IsCorruption(err) {
 			t.Fatalf("byte %d changed: %v", at, err)
+		}
+	}
+}
+
+// Where an int has 32 bits, the longest length and the frame around it would together be negative.
+func TestLongestLengthIsDamageLikeAnyOther(t *testing.T) {
+	zxids := sequence(1, 2)
+	for _, length := range []uint32{1<<31 - 1, 1<<31 - recordFrameBytes} {
+		disk := newDisk(t)
+		write(t, disk, 0, Options{}, zxids...)
+		p := content(t, disk, "log.1")
+		binary.BigEndian.PutUint32(p[recordEnds(zxids)[0]+checksumBytes:], length)
+		put(t, disk, "log.1", p)
+		if got, torn, err := read(disk, 0); !vfs.IsCorruption(err) && (err != nil || len(got) != 1 || torn == nil) {
+			t.Errorf("length %d: %v %v %v", length, got, torn, err)
 		}
 	}
 }

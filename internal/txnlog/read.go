@@ -286,10 +286,10 @@ func (r *Reader) record() (payload []byte, offset int64, err error) {
 // tooLong checks whether a record that is longer than the limit is whole, because it was
 // written with another limit.
 func (r *Reader) tooLong(offset int64, checksum uint64, length int) error {
-	extent := length + recordFrameBytes
-	if int64(extent) > r.size-r.offset {
+	if int64(length)+recordFrameBytes > r.size-r.offset { // the sum may be more than an int of 32 bits
 		return nil
 	}
+	extent := length + recordFrameBytes
 	if err := r.fill(extent); err != nil {
 		return err
 	}
