@@ -122,7 +122,7 @@ func (d *decoder) acl() ([]zk.ACL, error) {
 		return nil, d.corrupt(at, "a count of ACL entries", fmt.Sprint(count))
 	}
 	if count > d.max/aclBytesMin {
-		return nil, d.tooLong(at, count*aclBytesMin)
+		return nil, d.tooLong(at, int64(count)*aclBytesMin)
 	}
 	var entries []zk.ACL
 	for range max(count, 0) {
@@ -156,7 +156,7 @@ func (d *decoder) nodes() error {
 		}
 		pathLen := int(int32(binary.BigEndian.Uint32(p)))
 		if pathLen > d.max {
-			return d.tooLong(at, pathLen)
+			return d.tooLong(at, int64(pathLen))
 		}
 		if pathLen < 0 {
 			return d.corrupt(at, "the length of a path", fmt.Sprint(pathLen))
@@ -177,7 +177,7 @@ func (d *decoder) nodes() error {
 		}
 		dataLen := int(int32(binary.BigEndian.Uint32(p[4+pathLen:])))
 		if dataLen > d.max {
-			return d.tooLong(at, dataLen)
+			return d.tooLong(at, int64(dataLen))
 		}
 		if dataLen < -1 {
 			return d.corrupt(at, fmt.Sprintf("the length of the data of %.200q", path), fmt.Sprint(dataLen))
@@ -318,7 +318,7 @@ func (d *decoder) text() (string, error) {
 	}
 	length := int(int32(binary.BigEndian.Uint32(p)))
 	if length > d.max {
-		return "", d.tooLong(at, length)
+		return "", d.tooLong(at, int64(length))
 	}
 	if length < -1 {
 		return "", d.corrupt(at, "the length of a text", fmt.Sprint(length))
@@ -329,11 +329,11 @@ func (d *decoder) text() (string, error) {
 
 // tooLong is the error of a length above the limit. Only the seal after it shows whether the
 // length is right or damaged: see LoadFile. A length that no setting allows is damage.
-func (d *decoder) tooLong(at int64, length int) error {
+func (d *decoder) tooLong(at, length int64) error {
 	if length > lengthMax {
 		return d.corrupt(at, "a length", fmt.Sprint(length))
 	}
-	return &vfs.TooLong{File: d.name, Offset: at, Bytes: length, Limit: d.max}
+	return &vfs.TooLong{File: d.name, Offset: at, Bytes: int(length), Limit: d.max}
 }
 
 // position is the offset of the next byte to be taken.
