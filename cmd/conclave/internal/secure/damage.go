@@ -108,7 +108,7 @@ func boundedPKCS12(content []byte) error {
 				Digest    []byte
 			}
 			Salt  []byte
-			Count int `asn1:"optional,default:1"`
+			Count int64 `asn1:"optional,default:1"`
 		} `asn1:"optional"`
 	}
 	if _, err := asn1.Unmarshal(content, &store); err != nil {
@@ -132,7 +132,7 @@ func boundedWork(parameters asn1.RawValue) error {
 	case first.KDF.Algorithm.Equal(oidPBKDF2):
 		var p struct {
 			Salt  []byte
-			Count int
+			Count int64
 		}
 		if _, err := asn1.Unmarshal(text, &p); err != nil {
 			return nil
@@ -141,7 +141,7 @@ func boundedWork(parameters asn1.RawValue) error {
 	case first.KDF.Algorithm.Equal(oidScrypt):
 		var p struct {
 			Salt    []byte
-			N, R, P int
+			N, R, P int64 // whose product would wrap around where an int has 32 bits
 		}
 		if _, err := asn1.Unmarshal(text, &p); err != nil {
 			return nil
@@ -153,7 +153,7 @@ func boundedWork(parameters asn1.RawValue) error {
 	return nil
 }
 
-func boundedRounds(n int) error {
+func boundedRounds(n int64) error {
 	if n > roundsMax {
 		return fmt.Errorf("it asks for %d rounds of PBKDF2, more than %d: if it is not damaged, encrypt it again", n, roundsMax)
 	}

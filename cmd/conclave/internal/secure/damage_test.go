@@ -109,17 +109,18 @@ func TestStoreTakesNoMoreWorkThanThereIsUseFor(t *testing.T) {
 	}
 	type rounds struct {
 		Salt  []byte
-		Count int
+		Count int64
 	}
 	type costs struct {
 		Salt    []byte
-		N, R, P int
+		N, R, P int64
 	}
 	salt := make([]byte, 8)
 	for name, content := range map[string][]byte{
 		"PBKDF2":                of(oidPBKDF2, rounds{salt, 1 << 31}),
 		"scrypt that takes RAM": of(oidScrypt, costs{salt, 1 << 22, 8, 1}),
 		"scrypt that repeats":   of(oidScrypt, costs{salt, 1 << 14, 8, 1 << 20}),
+		"scrypt that wraps":     of(oidScrypt, costs{salt, 1 << 14, 1 << 9, 1 << 9}),
 		"scrypt beyond numbers": of(oidScrypt, costs{salt, 1 << 40, 1 << 40, 1 << 40}),
 	} {
 		s := Store{Location: file(t, t.TempDir(), "key.pem", content), Password: "secret"}
@@ -142,7 +143,7 @@ func TestStoreTakesNoMoreWorkThanThereIsUseFor(t *testing.T) {
 				Digest    []byte
 			}
 			Salt  []byte
-			Count int
+			Count int64
 		}
 	}
 	_, err := asn1.Unmarshal(keyStore(t, me, "PKCS12", "secret"), &p12)
