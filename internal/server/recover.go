@@ -130,7 +130,7 @@ func (c *Config) recordBytesMax() int {
 	if extra == 0 {
 		extra = c.FrameBytesMax
 	}
-	return min(c.FrameBytesMax+max(extra, extraMin), tree.DataMax)
+	return int(min(int64(c.FrameBytesMax)+int64(max(extra, extraMin)), tree.DataMax)) // the sum may be more than an int of 32 bits
 }
 
 // ReadBytesMax returns the maximum size of a record, or of a part of a snapshot, that is read:
