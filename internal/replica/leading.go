@@ -1,6 +1,8 @@
 package replica
 
 import (
+	"math"
+
 	"github.com/conclave-project/conclave/internal/prep"
 	"github.com/conclave-project/conclave/internal/zab"
 	"github.com/conclave-project/conclave/zk"
@@ -117,7 +119,7 @@ const minuteMs = 60_000
 // search.
 func (l *leading) reapLimit(sinceMs, perMinute, intervalMs int64) int {
 	l.reapCredit += sinceMs * perMinute
-	limit := int(l.reapCredit / minuteMs)
+	limit := int(min(l.reapCredit/minuteMs, math.MaxInt32)) // also where an int has 32 bits
 	l.reapCredit = min(l.reapCredit, max(minuteMs, intervalMs*perMinute))
 	return limit
 }

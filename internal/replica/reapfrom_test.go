@@ -31,3 +31,12 @@ func TestALookThatTheLimitHasEndedGoesOn(t *testing.T) {
 		nowMs += 1000
 	}
 }
+
+// Without a limit worth the name, a search that was a little late may delete more than an int of
+// 32 bits can count.
+func TestLargestLimitIsNoneAlsoForALateSearch(t *testing.T) {
+	l := leading{}
+	if limit := l.reapLimit(minuteMs+20, 1<<31-1, minuteMs); limit != 1<<31-1 {
+		t.Errorf("after more than a minute: %d", limit)
+	}
+}
