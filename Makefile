@@ -99,8 +99,9 @@ packages-test: ## packages made twice and compared; the Debian package under a s
 	PACKAGES=$(PACKAGED)/one go test -tags packages -count=1 -v -timeout 60m ./deploy ./tools/release
 
 .PHONY: systems
-systems: ## the types of what is built for macOS and Windows too
+systems: ## the types of what is built for macOS and Windows too, and of everything where an int has 32 bits
 	go run ./tools/systems darwin/arm64,windows/amd64 $(PORTABLE)
+	go run ./tools/systems linux/386 work
 
 PORTABLE = ./clock ./client/... ./conclavetest ./election/... ./internal/vfs/... ./cmd/conclave/...
 

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -123,7 +124,7 @@ func (s Spec) validate() (Spec, error) {
 	if len(s.Actions) > ActionsMax {
 		return s, fmt.Errorf("%d actions: at most %d are allowed", len(s.Actions), ActionsMax)
 	}
-	if !slices.IsSortedFunc(s.Actions, func(a, b Action) int { return int(a.AtUs - b.AtUs) }) {
+	if !slices.IsSortedFunc(s.Actions, func(a, b Action) int { return cmp.Compare(a.AtUs, b.AtUs) }) {
 		return s, errors.New("the actions are not in the order of their times")
 	}
 	return s, nil

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/netip"
@@ -106,7 +107,7 @@ func (c *conns) all() []*conn {
 	for _, n := range c.mu.byID {
 		out = append(out, n)
 	}
-	slices.SortFunc(out, func(a, b *conn) int { return int(int64(a.id) - int64(b.id)) })
+	slices.SortFunc(out, func(a, b *conn) int { return cmp.Compare(a.id, b.id) })
 	return out
 }
 

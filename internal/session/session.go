@@ -13,6 +13,7 @@
 package session
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/invariant"
@@ -257,6 +258,6 @@ func (t *Table) Buckets() []Bucket {
 		slices.Sort(ids)
 		out = append(out, Bucket{end, ids})
 	}
-	slices.SortFunc(out, func(a, b Bucket) int { return int(a.EndsMs - b.EndsMs) })
+	slices.SortFunc(out, func(a, b Bucket) int { return cmp.Compare(a.EndsMs, b.EndsMs) })
 	return out
 }

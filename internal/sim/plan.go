@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -205,7 +206,7 @@ func (p *Plan) add(faults ...Fault) {
 			p.Faults = append(p.Faults, f)
 		}
 	}
-	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return int(a.AtMs - b.AtMs) })
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.AtMs, b.AtMs) })
 }
 
 func (p *Plan) servers() int { return p.Participants + p.Observers + p.Spares }

@@ -48,7 +48,7 @@ func logged(t *testing.T, txns []zk.Txn) []byte {
 	log, err := txnlog.Open(fsys, "/log", 0, txnlog.Options{PreallocBytes: 4096})
 	must(err)
 	for i := range txns {
-		h := zk.TxnHeader{Session: 1, Zxid: zk.Zxid(1<<32 | i + 1)}
+		h := zk.TxnHeader{Session: 1, Zxid: 1<<32 | zk.Zxid(i+1)}
 		must(log.Append(h.Zxid, txn.Append(nil, &h, &txns[i], zk.Digest{})))
 	}
 	must(log.Sync())

@@ -1,6 +1,7 @@
 package zab
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/conclave-project/conclave/internal/quorum"
@@ -56,7 +57,7 @@ func (p *Peer) Learners() []Learner {
 			Acked: max(l.acked, l.told), Queued: l.queued, SilentMs: p.nowMs - l.receivedMs,
 		})
 	}
-	slices.SortStableFunc(out, func(a, b Learner) int { return int(a.Server - b.Server) })
+	slices.SortStableFunc(out, func(a, b Learner) int { return cmp.Compare(a.Server, b.Server) })
 	return out
 }
 

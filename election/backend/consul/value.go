@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -59,7 +60,7 @@ func (t waiter) nomination() queue.Nomination {
 // session: it was restored from a copy, and nothing would ever remove it.
 func inOrder(pairs []*api.KVPair) (waiters []waiter) {
 	pairs = slices.SortedFunc(slices.Values(pairs), func(a, b *api.KVPair) int {
-		return int(int64(a.CreateIndex) - int64(b.CreateIndex))
+		return cmp.Compare(a.CreateIndex, b.CreateIndex)
 	})
 	for _, pair := range pairs {
 		if pair.Session != "" {

@@ -84,7 +84,7 @@ var service = grpc.ServiceDesc{
 }
 
 const (
-	refusedByItself = 1 << 40
+	refusedByItself = 1 << 30
 	untilTheEnd     = 1 << 41
 	withoutEnd      = 1 << 42
 )

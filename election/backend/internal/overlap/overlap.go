@@ -4,6 +4,7 @@ package overlap
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -160,7 +161,7 @@ func Read(file string) ([]Span, error) {
 // Judge sorts the spans. It returns a text for each two that overlap, and how often the
 // leader has changed.
 func Judge(spans []Span) (overlaps []string, handovers int) {
-	slices.SortFunc(spans, func(a, b Span) int { return int(a.From - b.From) })
+	slices.SortFunc(spans, func(a, b Span) int { return cmp.Compare(a.From, b.From) })
 	for i := 1; i < len(spans); i++ {
 		for _, before := range spans[:i] {
 			if spans[i].From < before.To {

@@ -52,4 +52,7 @@ func TestOverlapsAreFound(t *testing.T) {
 	if handovers != 2 {
 		t.Errorf("%d hand-overs", handovers)
 	}
+	if overlaps, _ := Judge([]Span{{"a", 0, 1e9}, {"b", 3e9, 4e9}}); len(overlaps) > 0 {
+		t.Errorf("overlaps of one long after the other: %q", overlaps)
+	}
 }

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -33,7 +34,7 @@ type holding struct {
 // tooMany describes each fault found: more than holdersMax at the same time, or anybody
 // beside a writer.
 func tooMany(list []held) []string {
-	slices.SortFunc(list, func(a, b held) int { return int(a.from - b.from) })
+	slices.SortFunc(list, func(a, b held) int { return cmp.Compare(a.from, b.from) })
 	var wrong []string
 	var acting []held
 	for _, next := range list {

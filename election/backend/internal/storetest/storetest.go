@@ -189,7 +189,7 @@ func full() record.Record {
 		Priority: 1000, Wanted: id, Touch: 1<<64 - 1, Request: &election.Request{Transfer: id, Token: 1<<63 + 5, By: "\u2028" + id},
 		Next: &record.Next{ID: id, Nonce: strings.Repeat("e", 32), Priority: 7, LeaseMs: 500, Heartbeat: 1 << 63, State: record.StateReady}}
 	for i := range election.HistoryMin + 1 {
-		r.History = append(r.History, election.Tenure{Leader: id, Token: election.Token(1<<62 + i), Since: at, Until: at, Reason: "resigned"})
+		r.History = append(r.History, election.Tenure{Leader: id, Token: 1<<62 + election.Token(i), Since: at, Until: at, Reason: "resigned"})
 	}
 	return r
 }

@@ -67,6 +67,7 @@ func TestTortureComparesTokensUnlessTheyMayBeginAgain(t *testing.T) {
 		wrong int
 	}{
 		{"from before it and from after it", []span{{"a", 90, 10, 20}, {"b", 5, 50, 60}}, 0},
+		{"long after it", []span{{"a", 90, 10, 20}, {"b", 91, 3e9, 4e9}}, 0},
 		{"granted before it and seen after it", []span{{"a", 90, 10, 20}, {"b", 91, 32, 35}, {"c", 5, 50, 60}}, 0},
 		{"both from before it", []span{{"a", 90, 10, 20}, {"b", 90, 25, 28}, {"c", 5, 50, 60}}, 1},
 		{"both from after it", []span{{"a", 90, 10, 20}, {"b", 5, 50, 60}, {"c", 5, 60, 70}}, 1},
@@ -107,6 +108,7 @@ func TestMoreHoldersThanMayActAreFound(t *testing.T) {
 		list  []held
 		wrong int
 	}{
+		{"one long after another", []held{{"a", true, 0, 1e9}, {"b", true, 3e9, 4e9}}, 0},
 		{"three and one after them", []held{{"a", false, 0, 5}, {"b", false, 1, 5}, {"c", false, 2, 5}, {"d", false, 5, 6}}, 0},
 		{"four", []held{{"a", false, 0, 5}, {"b", false, 1, 5}, {"c", false, 2, 5}, {"d", false, 4, 6}}, 1},
 		{"a writer after a reader", []held{{"a", false, 0, 5}, {"b", true, 5, 6}}, 0},

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -116,7 +117,7 @@ func (b *spans) count() int {
 func (b *spans) judge() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	slices.SortFunc(b.list, func(a, b span) int { return int(a.from - b.from) })
+	slices.SortFunc(b.list, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var wrong []string
 	for i := 1; i < len(b.list); i++ {
 		before, after := b.list[i-1], b.list[i]
