@@ -123,7 +123,7 @@ func (o Options) Validate() error {
 			return fmt.Errorf("loadgen: %s is %d: say %d to %d", f.name, f.value, f.low, f.high)
 		}
 	}
-	if bytes := o.Connections * o.InFlight * (o.DataBytes + 100); bytes > bufferBytesMax {
+	if bytes := int64(o.Connections) * int64(o.InFlight) * int64(o.DataBytes+100); bytes > bufferBytesMax {
 		return fmt.Errorf("loadgen: %d connections with %d requests of %d bytes in flight need %d MiB, limit %d: ask for fewer",
 			o.Connections, o.InFlight, o.DataBytes, bytes>>20, bufferBytesMax>>20)
 	}
