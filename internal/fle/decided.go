@@ -53,7 +53,7 @@ func (m *Machine) takeRole(nowMs int64, e Elected, supporters quorum.IDs) {
 		m.state = Following
 	}
 	m.current, m.currentRound, m.supporters = e.Vote, e.Round, supporters
-	m.synced, m.doubted = false, false
+	m.synced, m.left, m.doubted = false, false, false
 	m.finalizeMs = 0
 	m.votes, m.established = nil, nil
 	e.State = m.state
@@ -162,6 +162,10 @@ func (m *Machine) answer(nowMs int64, id quorum.ID, round int64) {
 		m.asked = append(m.asked, asker{})
 		at = len(m.asked) - 1
 	} else if a := m.asked[at]; a.last == n && a.round == round && nowMs-a.atMs < m.cfg.ResendMinMs/2 {
+		return
+	}
+	if m.left {
+		m.asked[at] = asker{id: id, round: round} // told with the next outcome (fle-F10)
 		return
 	}
 	m.asked[at] = asker{id, round, n, nowMs}

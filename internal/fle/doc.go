@@ -40,6 +40,9 @@
 //	        for another.
 //	fle-F9  The servers of a configuration that is known only from a peer may
 //	        vote and lead, but nothing waits for a quorum of it.
+//	fle-F10 A server that has left the lead and does not look yet says nothing: its
+//	        LEADING would let others join a leadership that is over (fle-F4),
+//	        again and again for as long as its disk takes.
 //
 // The election promises liveness, and a leader whose history is recent enough. It does not
 // promise one leader at a time; zab does that: a leader can do nothing until a quorum has

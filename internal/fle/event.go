@@ -55,6 +55,10 @@ type (
 	// has a quorum that is synchronized with it.
 	Synced struct{ Epoch int64 }
 
+	// Left says that this server does not lead any more, and cannot look yet: its disk has not
+	// stored what the leader wrote. On a server that does not lead it changes nothing.
+	Left struct{}
+
 	// Reconfigured says that another configuration is in force, or proposed. If this server is
 	// looking, the election starts again.
 	Reconfigured struct{ Ensemble }
@@ -74,6 +78,7 @@ type (
 func (Look) event()         {}
 func (Received) event()     {}
 func (Synced) event()       {}
+func (Left) event()         {}
 func (Reconfigured) event() {}
 func (Appointed) event()    {}
 func (Tick) event()         {}

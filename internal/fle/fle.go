@@ -65,6 +65,7 @@ type Machine struct {
 	currentRound int64
 	supporters   quorum.IDs // the known supporters of this server's leader, itself included
 	synced       bool
+	left         bool // it led, and does not look yet (fle-F10)
 	doubted      bool // Doubt was emitted
 	doubts       int  // how often since Synced
 
@@ -138,6 +139,8 @@ func (m *Machine) Step(nowMs int64, event Event) []Effect {
 		m.onReceived(nowMs, e.From, &e.Notification)
 	case Synced:
 		m.onSynced(nowMs, e)
+	case Left:
+		m.left = m.state == Leading
 	case Reconfigured:
 		m.onReconfigured(nowMs, e)
 	case Appointed:

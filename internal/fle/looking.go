@@ -14,7 +14,7 @@ func (m *Machine) onLook(nowMs int64, e Look) {
 	m.state = Looking
 	m.established = make(tally)
 	m.asked = slices.DeleteFunc(m.asked, func(a asker) bool { return m.set.Participants().Has(a.id) })
-	m.synced = false
+	m.synced, m.left = false, false
 	m.initial = noVote
 	if m.participant() {
 		m.initial = Vote{m.cfg.ID, e.Zxid, e.Epoch}
@@ -126,6 +126,12 @@ func (m *Machine) onReceived(nowMs int64, from quorum.ID, n *Notification) {
 		m.keepEarly(nowMs, from, n)
 	}
 	if m.look == nil || m.adopt(from, n) {
+		return
+	}
+	if m.left {
+		if !participant && n.State == Looking {
+			m.answer(nowMs, from, n.Round)
+		}
 		return
 	}
 	if !participant {

@@ -103,6 +103,8 @@ func (s *script) command(fields []string) {
 		s.net.say("(%d trips)", s.net.quiesce())
 	case "wait": // wait MS
 		s.net.advance(s.number(fields[1]))
+	case "left": // left ID: it does not lead any more, and its disk is not done
+		s.net.step(arg(1), Left{})
 	case "synced": // synced EPOCH ID...
 		for i := range fields[2:] {
 			s.net.step(arg(i+2), Synced{s.number(fields[1])})

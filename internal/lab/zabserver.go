@@ -249,6 +249,7 @@ func (z *zabServer) carryOutForClients(e *zab.Effect) {
 	case zab.EffectLeave:
 		z.note(NoteRole, "leaves its role: %v", e.Reason)
 		z.serving, z.loading, z.asked = false, 0, nil
+		z.vote(fle.Left{})
 		if e.Reload {
 			z.needSnap = e.Reason == zab.ReasonCannotTruncate
 			z.disk.finish()

@@ -229,6 +229,9 @@ func (r *Replica) lead(last zk.Zxid) {
 func (r *Replica) onLeave(e *zab.Effect) {
 	r.unlockTree()
 	r.role.leave(r.now.MonoMs)
+	if !r.ensemble.standalone() {
+		r.vote(fle.Left{})
+	}
 	r.dropAll()
 	r.requests.drop()
 	r.leading.leave()
