@@ -61,7 +61,7 @@ func (k *link) run() {
 	default:
 		l.refused.log(l.o.Logger, slog.LevelInfo, "a connection to the quorum port ended before its first message", k.socket, err)
 	}
-	if k.awaitWritten() {
+	if k.written() {
 		_ = k.socket.SetReadDeadline(time.Now().Add(waitMax))
 		_, _ = io.Copy(io.Discard, k.socket)
 	}

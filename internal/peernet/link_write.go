@@ -30,10 +30,11 @@ type link struct {
 	greeted bool      // there was a hello
 
 	input   input
-	direct  direct    // of the goroutine that writes
-	movedAt time.Time // when it last called Moves
-	begun   begun     // the part that it has begun to write
-	write   func()    // that goroutine, made once
+	direct  direct      // of the goroutine that writes
+	movedAt time.Time   // when it last called Moves
+	begun   begun       // the part that it has begun to write
+	write   func()      // that goroutine, made once
+	written func() bool // endWriting, which is done once
 	out     output
 }
 
@@ -86,6 +87,7 @@ func newLink(l *Links, socket net.Conn, from peerwire.Sender) *link {
 	k.out.parts = k.out.few[:0]
 	k.direct.init(socket)
 	k.write = k.writeAll
+	k.written = sync.OnceValue(k.endWriting)
 	return k
 }
 
@@ -319,7 +321,9 @@ type gone struct{}
 
 func (gone) Write([]byte) (int, error) { return 0, net.ErrClosed }
 
-// closeAfterQueue ends the link once its output is written.
+// closeAfterQueue ends the link once its output is written. It does not leave that to the link's own
+// goroutine, which may be handing over what it has read: a handler whose disk hangs takes long, and
+// the other end has to know at once.
 func (k *link) closeAfterQueue() {
 	o := &k.out
 	o.Lock()
@@ -332,8 +336,13 @@ func (k *link) closeAfterQueue() {
 		k.die()
 	}
 	_ = k.socket.SetReadDeadline(time.Unix(1, 0)) // stop reading
+	k.owner.tasks.Add(1)                          // safe: the link's own goroutine, which is counted, ends only with a dead link
 	o.Unlock()
 	k.flush()
+	go func() {
+		defer k.owner.tasks.Done()
+		k.written()
+	}()
 }
 
 // cut ends the link at once.
@@ -365,10 +374,10 @@ func (k *link) die() {
 	o.changed.Broadcast()
 }
 
-// awaitWritten waits, for at most SilenceMax, until everything queued before a
+// endWriting waits, for at most SilenceMax, until everything queued before a
 // Close is written, and then closes the sending side. It returns false if the
 // link was not closed, or died.
-func (k *link) awaitWritten() bool {
+func (k *link) endWriting() bool {
 	limit := time.AfterFunc(k.owner.o.SilenceMax, k.cut)
 	defer limit.Stop()
 	o := &k.out

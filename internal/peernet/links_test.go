@@ -42,6 +42,7 @@ type server struct {
 	load    func(io.Reader) (string, error) // nil: loadSnapshot
 	refuses zab.Kind                        // whose messages end the link; 0: none
 	why     error                           // for this; nil: it was refused
+	stuck   sync.Mutex                      // Receive does not return while a test holds it
 
 	mu    sync.Mutex
 	state map[zab.LinkID]string
@@ -97,6 +98,8 @@ func (s *server) Receive(link zab.LinkID, batch []zab.Message) error {
 		}
 		s.calls <- call{what: "message", link: link, message: m}
 	}
+	s.stuck.Lock()
+	defer s.stuck.Unlock()
 	return nil
 }
 
@@ -277,6 +280,25 @@ func TestUnknownKindIsIgnored(t *testing.T) {
 
 // A peer that receives a little now and then cannot keep a closed link, and
 // what waits on it, for long.
+// A leader whose disk hangs takes nothing more from its learners. When it gives up its role they
+// must not find that out by its silence.
+func TestClosedLinkEndsAtThePeerThoughTheHandlerIsStuck(t *testing.T) {
+	leavesNothing(t)
+	learner, leader, toLeader, toLearner := pair(t)
+	leader.stuck.Lock()
+	goOn := sync.OnceFunc(leader.stuck.Unlock)
+	defer goOn()
+	learner.Send(toLeader, &zab.Message{Kind: zab.KindAck})
+	learner.Flush()
+	leader.receives(zab.KindAck, 0)
+	leader.Send(toLearner, proposal(1, "the last"))
+	leader.Close(toLearner)
+	learner.receives(zab.KindProposal, 1)
+	learner.next("down")
+	goOn()
+	leader.next("down")
+}
+
 func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = 3 * time.Second })
