@@ -33,6 +33,7 @@ type turns struct {
 	crashed  bool
 	keep     int64
 	kills    bool // only the process ends, and what it has written stays
+	hung     bool // it does nothing more
 }
 
 // operation is an operation of the replica, with the snapshot that was begun for it.
@@ -115,7 +116,7 @@ func (t *turns) put(op replica.DiskOp) {
 
 // turn lets the disk work, after a while.
 func (t *turns) turn() {
-	if t.busy || len(t.queue) == 0 {
+	if t.busy || t.hung || len(t.queue) == 0 {
 		return
 	}
 	t.busy = true
@@ -133,6 +134,9 @@ const retryMs = 300
 // goroutine might have found waiting.
 func (t *turns) work() {
 	t.busy = false
+	if t.hung {
+		return
+	}
 	tickets := 1 + t.p.random.below(3)
 	life := t.p.life
 	for len(t.queue) > 0 && tickets > 0 {

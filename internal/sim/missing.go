@@ -8,8 +8,8 @@ import (
 
 // miss takes servers away for good when all is well, as many as the ensemble can do
 // without, mostly with the leader among them: their processes are killed, their machines
-// lose power, or they go silent. Within the time limit for healing, the others must serve,
-// and every client must have written again.
+// lose power, they go silent, or their disks hang. Within the time limit for healing, the others
+// must serve, and every client must have written again.
 func (w *world) miss() {
 	if w.plan.Solo {
 		return
@@ -29,11 +29,14 @@ func (w *world) miss() {
 			continue
 		}
 		p.missing = true
-		switch r.below(3) {
+		switch r.below(4) {
 		case 0:
 			p.kill("for good")
 		case 1:
 			p.power(0, true, "for good")
+		case 2:
+			p.note("disk hangs", 0)
+			p.turns.hung = true
 		default:
 			p.note("mute", 0)
 			p.stall(longer)
