@@ -11,7 +11,7 @@ import (
 var errNoLock = errors.New("this system has no lock that ends with its process, so nothing would keep a second server out: run servers on Linux or macOS")
 
 // lock always fails on this system: without a lock, two servers in one directory could destroy it.
-func lock(dir string) (io.Closer, error) {
+func (FS) lock(dir string) (io.Closer, error) {
 	return nil, &os.PathError{Op: "lock", Path: dir, Err: errNoLock}
 }
 

@@ -14,14 +14,15 @@ import (
 // lock takes flock on the directory itself. So no file is added to a directory
 // that other programs read, and the kernel releases the lock with the last
 // descriptor.
-func lock(dir string) (io.Closer, error) {
-	d, err := os.Open(dir)
+func (fs FS) lock(dir string) (io.Closer, error) {
+	opened, err := fs.open(dir, os.O_RDONLY)
 	if err != nil {
-		return nil, mark(err)
+		return nil, err
 	}
+	d := opened.(*file)
 	err = syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if err == nil {
-		return &file{d}, nil
+		return d, nil
 	}
 	_ = d.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {

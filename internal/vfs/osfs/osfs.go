@@ -2,23 +2,32 @@
 //
 // Errors are the operating system's; a full disk is marked as vfs.ErrNoSpace.
 // vfs-V1 to vfs-V4 of package vfs hold as far as the kernel and the disk keep their
-// promises. It holds no state of its own and starts no goroutine.
+// promises. It holds no state of its own, except descriptors for Keeping, and starts no goroutine.
 package osfs
 
 import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"github.com/conclave-project/conclave/internal/vfs"
 )
 
 // FS is the file system of this machine. It may be used from many goroutines.
-type FS struct{}
+type FS struct{ kept *kept }
 
 // New returns the file system of this machine.
 func New() FS { return FS{} }
+
+// Keeping returns a file system that keeps a number of descriptors open. If connections have
+// used up all others, it opens its files with these.
+func (FS) Keeping(descriptors int) FS {
+	fs := FS{&kept{most: descriptors}}
+	fs.kept.fill()
+	return fs
+}
 
 // Modes of new files and directories, before the umask. Other users of the
 // machine must not read the data of a coordination service.
@@ -28,32 +37,32 @@ const (
 )
 
 // Open implements vfs.FS.
-func (FS) Open(name string) (vfs.File, error) { return open(name, os.O_RDONLY) }
+func (fs FS) Open(name string) (vfs.File, error) { return fs.open(name, os.O_RDONLY) }
 
 // OpenReadWrite implements vfs.FS.
-func (FS) OpenReadWrite(name string) (vfs.File, error) { return open(name, os.O_RDWR) }
+func (fs FS) OpenReadWrite(name string) (vfs.File, error) { return fs.open(name, os.O_RDWR) }
 
 // Create implements vfs.FS.
-func (FS) Create(name string) (vfs.File, error) {
-	return open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
+func (fs FS) Create(name string) (vfs.File, error) {
+	return fs.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
 // OpenAppend implements vfs.FS.
-func (FS) OpenAppend(name string) (vfs.File, error) {
-	return open(name, os.O_RDWR|os.O_CREATE|os.O_APPEND)
+func (fs FS) OpenAppend(name string) (vfs.File, error) {
+	return fs.open(name, os.O_RDWR|os.O_CREATE|os.O_APPEND)
 }
 
-func open(name string, flag int) (vfs.File, error) {
-	f, err := os.OpenFile(name, flag, fileMode)
+func (fs FS) open(name string, flag int) (vfs.File, error) {
+	f, err := fs.kept.open(name, flag, fileMode)
 	if err != nil {
 		return nil, mark(err)
 	}
-	return &file{f}, nil
+	return &file{f, fs.kept}, nil
 }
 
 // CreateLike implements vfs.Permissions. The file gets the permissions before any
 // content.
-func (FS) CreateLike(name, like string) (vfs.File, error) {
+func (fs FS) CreateLike(name, like string) (vfs.File, error) {
 	mode := os.FileMode(fileMode)
 	info, err := os.Stat(like)
 	switch {
@@ -62,7 +71,7 @@ func (FS) CreateLike(name, like string) (vfs.File, error) {
 	case !errors.Is(err, os.ErrNotExist):
 		return nil, mark(err)
 	}
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode&fileMode)
+	f, err := fs.kept.open(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, mode&fileMode)
 	if err != nil {
 		return nil, mark(err)
 	}
@@ -72,7 +81,7 @@ func (FS) CreateLike(name, like string) (vfs.File, error) {
 			return nil, mark(err)
 		}
 	}
-	return &file{f}, nil
+	return &file{f, fs.kept}, nil
 }
 
 // Rename implements vfs.FS.
@@ -85,16 +94,15 @@ func (FS) Remove(name string) error { return mark(os.Remove(name)) }
 func (FS) MkdirAll(dir string) error { return mark(os.MkdirAll(dir, dirMode)) }
 
 // List implements vfs.FS.
-func (FS) List(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+func (fs FS) List(dir string) ([]string, error) {
+	d, err := fs.open(dir, os.O_RDONLY)
 	if err != nil {
-		return nil, mark(err)
+		return nil, err
 	}
-	names := make([]string, len(entries))
-	for i, entry := range entries {
-		names[i] = entry.Name()
-	}
-	return names, nil
+	defer d.Close()
+	names, err := d.(*file).Readdirnames(-1)
+	slices.Sort(names)
+	return names, mark(err)
 }
 
 // Stat implements vfs.FS.
@@ -107,12 +115,12 @@ func (FS) Stat(name string) (vfs.Info, error) {
 }
 
 // SyncDir implements vfs.FS.
-func (FS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
+func (fs FS) SyncDir(dir string) error {
+	d, err := fs.open(dir, os.O_RDONLY)
 	if err != nil {
-		return mark(err)
+		return err
 	}
-	err = syncDir(d)
+	err = syncDir(d.(*file).File)
 	if closeErr := d.Close(); err == nil {
 		err = closeErr
 	}
@@ -120,10 +128,19 @@ func (FS) SyncDir(dir string) error {
 }
 
 // Lock implements vfs.FS.
-func (FS) Lock(dir string) (io.Closer, error) { return lock(dir) }
+func (fs FS) Lock(dir string) (io.Closer, error) { return fs.lock(dir) }
 
 // file is an open file of the operating system.
-type file struct{ *os.File }
+type file struct {
+	*os.File
+	kept *kept
+}
+
+func (f *file) Close() error {
+	err := f.File.Close()
+	f.kept.fill() // before a connection takes the descriptor
+	return err
+}
 
 func (f *file) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)

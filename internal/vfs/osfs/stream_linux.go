@@ -26,7 +26,7 @@ const (
 
 // CreateStream implements vfs.Streams.
 func (fs FS) CreateStream(name string) (vfs.Stream, error) {
-	f, err := open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_DIRECT)
+	f, err := fs.open(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_DIRECT)
 	if errors.Is(err, syscall.EINVAL) {
 		if f, err = fs.Create(name); err == nil {
 			return vfs.Portions(f), nil

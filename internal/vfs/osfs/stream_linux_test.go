@@ -40,7 +40,7 @@ func TestStreamToAFullDevice(t *testing.T) {
 // any other.
 func TestStreamGoesOnWithoutDirectWrites(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "stream")
-	f, err := open(name, os.O_WRONLY|os.O_CREATE|syscall.O_DIRECT)
+	f, err := New().open(name, os.O_WRONLY|os.O_CREATE|syscall.O_DIRECT)
 	if errors.Is(err, syscall.EINVAL) {
 		t.Logf("no direct writes in %s", name)
 		return

@@ -153,7 +153,7 @@ func (v *serve) run(c *cobra.Command, args []string) error {
 	defer operators.close()
 	logger.Info("starting", "version", strings.TrimSuffix(versionLine(), "\n"), "pid", os.Getpid())
 	var end func()
-	cfg.FS, end = bar.counted(osfs.New(), cfg.DataDir)
+	cfg.FS, end = bar.counted(osfs.New().Keeping(filesKept), cfg.DataDir)
 	cfg.Logger = logger
 	ports.secure(&cfg, config)
 	commands := admin.Commands{Version: version, Built: built()}
@@ -211,6 +211,11 @@ func startServer(ctx context.Context, cfg server.Config) (*server.Server, error)
 // log and of snapshots, other servers, and operators. A server that cannot open the next
 // file of its log ends.
 const descriptorsKept = 512
+
+// filesKept are the descriptors that are kept open for files, more than are opened at the same
+// time. The ports of servers and operators have limits of their own, which together may be more
+// than descriptorsKept.
+const filesKept = 16
 
 // connsOf returns how many connections clients may have at most, by the limit of file
 // descriptors; zero, for no limit, if the system reports none.
