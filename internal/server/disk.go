@@ -33,6 +33,8 @@ type disk struct {
 	gone  bool          // it counts as full because its files have lost their names
 	seen  clock.Instant // when the files were last seen under their names
 	sync  syncStats
+
+	stalled stalled
 }
 
 // diskWork is one operation. The snapshot that replaces the history was begun when the
@@ -124,6 +126,8 @@ func (s *Server) runDisk() {
 // carryOut does all operations, in order. It returns errStopped if the server ends while some
 // of them wait for space.
 func (s *Server) carryOut(ops []diskWork, roll bool) error {
+	s.disk.stalled.begin(s.monoMs())
+	defer s.disk.stalled.end()
 	if roll || s.cfg.Clock.Now().Sub(s.disk.seen) >= spaceRetry {
 		if err := s.untilThere(); err != nil {
 			return err
@@ -163,6 +167,7 @@ func (s *Server) do(w *diskWork) (*replica.Event, error) {
 			return nil, err
 		}
 		began := s.cfg.Clock.Now()
+		s.disk.stalled.begin(began.Millis())
 		tell := s.replaces(w)
 		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
 		if err == nil && event.Kind == replica.EventDone {
@@ -286,6 +291,7 @@ const recordOverhead = 16
 
 // pause waits before the disk is tried again; false if the server ends meanwhile.
 func (s *Server) pause(d time.Duration) bool {
+	s.disk.stalled.end()
 	timer := s.cfg.Clock.Timer(s.cfg.Clock.Now().Add(d))
 	defer timer.Stop()
 	select {
@@ -298,6 +304,7 @@ func (s *Server) pause(d time.Duration) bool {
 
 // commitRecords appends records and syncs once for all syncs that were asked for.
 func (s *Server) commitRecords(ops []diskWork) error {
+	s.disk.stalled.begin(s.monoMs())
 	log := s.disk.data.Log()
 	bytes, records, ticket := int64(0), 0, zab.Ticket(0)
 	for i := range ops {

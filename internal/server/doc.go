@@ -36,6 +36,7 @@
 //	loop.go         the loop
 //	events.go       passes the watch events of a transaction to all that receive them
 //	disk.go         appends and syncs, notifies the loop
+//	stalled.go      logs that the disk hangs
 //	snapshots.go    writes fuzzy snapshots and purges, while everything else goes on
 //
 //	peers.go        the connections to the other servers

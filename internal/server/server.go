@@ -231,6 +231,7 @@ func (s *Server) runTicks() {
 			s.disk.signal() // the disk then checks whether its files are there
 			s.expireHandshakes()
 			s.tellBusy()
+			s.tellStalled()
 		case <-s.done.Done():
 			timer.Stop()
 			return

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/conclave-project/conclave/clock"
+	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/vfs"
+	"github.com/conclave-project/conclave/zk"
+)
+
+// The log names the disk while it hangs, once, and says when it works again.
+func TestDiskThatHangsIsInTheLog(t *testing.T) {
+	var hangs atomic.Bool
+	inside, goOn := make(chan struct{}, 1), make(chan struct{})
+	disk := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+		if op.Kind == vfs.KindSync && isLog(op) && hangs.Load() {
+			inside <- struct{}{}
+			<-goOn
+		}
+		return nil
+	}}
+	now, log := clock.NewManual(0), &awaittest.Log{}
+	s := start(t, disk, func(c *Config) { c.Clock, c.Logger = now, slog.New(slog.NewTextHandler(log, nil)) })
+	p := dial(t, s, nil)
+	p.must(zk.OK, create("/quick", "", 0))
+	hangs.Store(true)
+	p.send(create("/slow", "", 0))
+	<-inside
+	says := func(text string) func() bool {
+		return func() bool {
+			now.Advance(s.cfg.TickTime / 4)
+			return strings.Contains(log.String(), text)
+		}
+	}
+	awaittest.Until(t, "it is said", says("the disk hangs"))
+	if at := now.Now().Millis(); at < stalledTime.Milliseconds() {
+		t.Errorf("it is said after %d ms", at)
+	}
+	hangs.Store(false)
+	close(goOn)
+	awaittest.Until(t, "the end is said", says("the disk works again"))
+	if n := strings.Count(log.String(), "the disk hangs"); n != 1 {
+		t.Errorf("it is said %d times:\n%s", n, log)
+	}
+}
+
+// A pause of the process is not one of the disk: when it goes on, an operation seems to have
+// taken long, and is done a moment later.
+func TestPauseOfTheProcessIsNoHangingDisk(t *testing.T) {
+	now, log := clock.NewManual(0), &awaittest.Log{}
+	s, err := New(testConfig(vfs.NewMem(), func(c *Config) { c.Clock, c.Logger = now, slog.New(slog.NewTextHandler(log, nil)) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.disk.stalled.begin(s.monoMs())
+	s.tellStalled()
+	now.Advance(2 * stalledTime)
+	s.tellStalled()
+	s.disk.stalled.end()
+	for range 2 * stalledTicks {
+		s.tellStalled()
+	}
+	s.close()
+	if strings.Contains(log.String(), "disk") {
+		t.Errorf("the log says:\n%s", log)
+	}
+}
