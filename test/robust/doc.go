@@ -1,5 +1,5 @@
-// Package robust mistreats a server: it kills it under load, fills its disk, opens ten
-// thousand sessions and a million watches on it, and sends it garbage.
+// Package robust mistreats a server: it kills it under load, fills its disk or takes its files
+// away, opens ten thousand sessions and a million watches on it, and sends it garbage.
 //
 // All of it is in tests under the build tag robust, because it takes minutes: "make
 // robust". ROBUST_KIND names the server, "conclave" by default, or "apache-VERSION"; limits
