@@ -4,7 +4,7 @@ package supervise
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"io"
 )
 
@@ -16,5 +16,5 @@ type shellCommand struct {
 }
 
 func (shellCommand) run(context.Context) error {
-	return errors.New("supervise: this system is not supported")
+	return fmt.Errorf("supervise: %w", ErrSystem)
 }

@@ -107,6 +107,10 @@ const (
 // Command.HookLimit.
 var ErrOnElected = errors.New("on-elected")
 
+// ErrSystem matches the error of Run on a system where a command cannot be supervised, such as
+// Windows.
+var ErrSystem = errors.New("this system is not supported: it lacks signals and process groups")
+
 // Command is what to run while leading. It inherits the lock files of the backend, if there are
 // any, from descriptor 3 on. It need not use them, but must not close them.
 type Command struct {

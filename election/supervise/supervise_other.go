@@ -4,14 +4,14 @@ package supervise
 
 import (
 	"context"
-	"errors"
+	"fmt"
 
 	"github.com/conclave-project/conclave/election"
 )
 
 // run does not work here: it needs signals, process groups and descriptors that children inherit.
 func run(context.Context, *election.Elector, Command) (int, error) {
-	return ExitError, errors.New("supervise: this system is not supported; use package election in the program itself")
+	return ExitError, fmt.Errorf("supervise: %w", ErrSystem)
 }
 
 // Guardian is never started here.

@@ -78,7 +78,8 @@ func DefaultDir() (string, error) {
 }
 
 // New returns a backend on the given directory, which it creates if it does not exist. All
-// candidates of an election must use the same directory.
+// candidates of an election must use the same directory. It fails on a system without locks
+// that children inherit, such as Windows.
 func New(dir string) (*Backend, error) {
 	if dir == "" { // that would be each process's own working directory
 		return nil, errors.New("file: no directory given; DefaultDir is the same for all programs of a user")
@@ -86,6 +87,9 @@ func New(dir string) (*Backend, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, fmt.Errorf("file: directory %q: %w", dir, err)
+	}
+	if err := hasLocks(); err != nil {
+		return nil, err
 	}
 	if err := makeDir(dir, 0o700); err != nil {
 		return nil, err

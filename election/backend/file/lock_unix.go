@@ -9,6 +9,8 @@ import (
 	"syscall"
 )
 
+func hasLocks() error { return nil }
+
 // tryLock takes the kernel's lock on an open file if it is free.
 func tryLock(file *os.File) (bool, error) { return flock(file, syscall.LOCK_EX) }
 

@@ -156,6 +156,9 @@ func runHint(code int, err error) string {
 	if errors.Is(err, supervise.ErrOnElected) {
 		return "the command is started only after --on-elected has ended with code 0, within --hook-limit"
 	}
+	if errors.Is(err, supervise.ErrSystem) {
+		return "run commands on Linux or macOS; here, `conclave elect` works, and package election in a Go program"
+	}
 	if errors.Is(err, file.ErrDamaged) {
 		return "run `conclave restore-token NAME --token N`, where N is at least the highest token that was ever used"
 	}
