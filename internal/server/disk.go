@@ -167,7 +167,11 @@ func (s *Server) do(w *diskWork) (*replica.Event, error) {
 			return nil, err
 		}
 		began := s.cfg.Clock.Now()
-		s.disk.stalled.begin(began.Millis())
+		if takesTheWholeState(w.Kind) {
+			s.disk.stalled.end()
+		} else {
+			s.disk.stalled.begin(began.Millis())
+		}
 		tell := s.replaces(w)
 		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
 		if err == nil && event.Kind == replica.EventDone {

@@ -3,9 +3,11 @@ package server
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/conclave-project/conclave/internal/replica"
 )
 
-// stalled records since when the disk has been at one operation. A disk that hangs reports no
+// stalled records since when the disk has been at one operation, unless that may take long. A disk that hangs reports no
 // error, and what follows from it names other servers: a leader loses its quorum, followers find
 // it silent, and a stop takes as long as the disk.
 type stalled struct {
@@ -29,6 +31,12 @@ func (t *stalled) begin(nowMs int64) { t.sinceMs.Store(max(nowMs, 1)) }
 
 // end records that it does nothing.
 func (t *stalled) end() { t.sinceMs.Store(0) }
+
+// takesTheWholeState reports whether an operation reads or writes the whole state, which may take
+// long although the disk does not hang.
+func takesTheWholeState(kind replica.DiskKind) bool {
+	return kind == replica.DiskTruncate || kind == replica.DiskSaveSnapshot || kind == replica.DiskReload
+}
 
 // tellStalled logs that an operation takes very long, and the end of that.
 func (s *Server) tellStalled() {

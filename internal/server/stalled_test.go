@@ -8,6 +8,7 @@ import (
 
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/replica"
 	"github.com/conclave-project/conclave/internal/vfs"
 	"github.com/conclave-project/conclave/zk"
 )
@@ -67,5 +68,37 @@ func TestPauseOfTheProcessIsNoHangingDisk(t *testing.T) {
 	s.close()
 	if strings.Contains(log.String(), "disk") {
 		t.Errorf("the log says:\n%s", log)
+	}
+}
+
+// What reads or writes the whole state may take long with a disk that works.
+func TestLongOperationIsNoHangingDisk(t *testing.T) {
+	for kind, want := range map[replica.DiskKind]bool{replica.DiskSetAccepted: true, replica.DiskReload: false} {
+		var s *Server
+		now, log := clock.NewManual(0), &awaittest.Log{}
+		var slow atomic.Bool
+		disk := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(vfs.Op) error {
+			if slow.Load() {
+				for range 2 * stalledTicks {
+					now.Advance(stalledTime)
+					s.tellStalled()
+				}
+			}
+			return nil
+		}}
+		var err error
+		s, err = New(testConfig(disk, func(c *Config) { c.Clock, c.Logger = now, slog.New(slog.NewTextHandler(log, nil)) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow.Store(true)
+		if _, err := s.do(&diskWork{DiskOp: replica.DiskOp{Kind: kind, Epoch: 1}}); err != nil {
+			t.Error(err)
+		}
+		slow.Store(false)
+		s.close()
+		if got := strings.Contains(log.String(), "the disk hangs"); got != want {
+			t.Errorf("operation %v: said %v, want %v\n%s", kind, got, want, log)
+		}
 	}
 }
