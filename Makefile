@@ -103,6 +103,20 @@ systems: ## the types of what is built for macOS and Windows too, and of everyth
 	go run ./tools/systems darwin/arm64,windows/amd64 $(PORTABLE)
 	go run ./tools/systems linux/386 work
 
+# What reads bytes of strangers and of disks, and what counts them.
+COUNTING = ./internal/jute ./internal/adler ./internal/wire ./internal/txn ./internal/peerwire ./internal/compact ./internal/session ./internal/snap ./internal/txnlog ./internal/datadir ./internal/replica ./internal/replicadisk ./internal/vfs/... ./internal/loadgen ./election/backend/internal/overlap
+
+.PHONY: test-narrow
+test-narrow: ## the tests of what reads and counts bytes, where an int has 32 bits: Linux runs programs for 386; half a minute
+	GOARCH=386 CGO_ENABLED=0 go test $(COUNTING)
+
+.PHONY: machines
+machines: ## all tests on linux/386, and those of what reads and counts bytes on arm64 and s390x in QEMU, an hour; installs qemu-user-static if it is missing
+	GOARCH=386 CGO_ENABLED=0 go test work
+	command -v qemu-s390x-static >/dev/null || apt-get install -y -qq --no-install-recommends qemu-user-static
+	GOARCH=arm64 CGO_ENABLED=0 go test -timeout 60m -exec qemu-aarch64-static $(COUNTING)
+	GOARCH=s390x CGO_ENABLED=0 go test -timeout 60m -exec qemu-s390x-static $(COUNTING)
+
 PORTABLE = ./clock ./client/... ./conclavetest ./election/... ./internal/vfs/... ./cmd/conclave/...
 
 bin/staticcheck:
