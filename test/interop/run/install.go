@@ -29,6 +29,7 @@ var (
 	needPrometheus = need{"Prometheus with promtool", []string{"sh", "-c", "command -v prometheus && command -v promtool"}, []string{"prometheus"}}
 	needTmux       = need{"tmux", []string{"tmux", "-V"}, []string{"tmux"}}
 	needPostgreSQL = need{"PostgreSQL", []string{"sh", "-c", "ls /usr/lib/postgresql/*/bin/postgres"}, []string{"postgresql"}}
+	needClickHouse = need{"ClickHouse", []string{"sh", "-c", "ls /usr/sbin/clickhouse-server"}, []string{"clickhouse-server"}}
 	needVenv       = need{"Python 3 with venv", []string{"python3", "-c", "import venv, ensurepip"},
 		[]string{"python3", "python3-venv"}}
 	needZooKeeperC = need{"the ZooKeeper C client",

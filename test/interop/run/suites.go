@@ -49,7 +49,7 @@ var suites = []suite{
 	{name: "zkcli", needs: []need{needJava, needMaven}, ownServers: true, run: runZKCli},
 	{name: "zookeeper", needs: []need{needJava, needMaven}, ownServers: true, byName: true, run: runOwnTests("zookeeper", zooKeeperTests)},
 	{name: "curator", needs: []need{needJava, needMaven}, ownServers: true, byName: true, run: runOwnTests("curator", curatorTests)},
-	{name: "applications", needs: []need{needJava, needMaven, needNPM, needVenv, needPostgreSQL}, ownServers: true, byName: true, run: runApplications},
+	{name: "applications", needs: []need{needJava, needMaven, needNPM, needVenv, needPostgreSQL, needClickHouse, needPrometheus, needKDC}, ownServers: true, byName: true, run: runApplications},
 	{name: "directories", needs: []need{needJava, needMaven, needKDC}, ownServers: true, run: runDirectories},
 }
 
