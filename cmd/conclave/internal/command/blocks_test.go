@@ -77,6 +77,7 @@ var notRun = []struct{ page, begins, why string }{
 	{"docs/operations.md", "[Unit]", "needs systemd: TestLeastUnitOnThePageIsAPartOfTheUnit, and TestDebianPackageLives starts that one"},
 	{"docs/operations.md", "$ echo srvr", "needs nc: script admin"},
 	{"docs/operations.md", "$ curl", "needs curl: TestCommandsAreAnsweredUnderTheirPath"},
+	{"docs/operations.md", "$ (umask 077; openssl", "writes to /etc: script tokens has such a file"},
 	{"docs/operations.md", "{\n  \"ok\": false", "an answer: TestHealthIsThatOfTheServer"},
 	{"docs/operations.md", "rule_files:", "needs Prometheus: TestPrometheusGetsWhatTheAlertsAndDashboardsAskFor starts one"},
 	{"docs/operations.md", "OnEvent: election.LogEvents", "of three modules, each of which has an example"},
