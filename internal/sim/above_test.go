@@ -22,6 +22,9 @@ var above = []struct {
 	{"directories that are put back", 8, func(p *Plan) bool {
 		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultOldCopy })
 	}},
+	{"disks that hang", 7, func(p *Plan) bool {
+		return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == FaultHang })
+	}},
 	{"links that report what is written", 7, func(p *Plan) bool { return p.Encrypted }},
 	{"loops that are behind", 7, func(p *Plan) bool { return p.Behind }},
 	{"long steps", 7, func(p *Plan) bool { return p.LongSteps }},

@@ -35,6 +35,7 @@ type lanes struct {
 	most   int   // events in a step; 0 means all
 	stepMs int64 // how long a step takes
 	freeMs int64 // when the current step is over, in simulated time
+	lateMs int64 // until when its steps took long
 	first  []came
 	others []came // requests
 	taken  []came // events of the current step
@@ -88,7 +89,14 @@ func (l *lanes) empty() bool { return len(l.first)+len(l.others) == 0 }
 // fallBehind makes a server's steps take long for a while.
 func (p *process) fallBehind(f *Fault) {
 	p.lanes.most, p.lanes.stepMs = int(f.N>>behindBits), f.N&(1<<behindBits-1)
-	p.w.after(f.ForMs, func() { p.lanes.most, p.lanes.stepMs = 0, 0 })
+	p.w.after(f.ForMs, p.keepUp)
+}
+
+// keepUp ends that.
+func (p *process) keepUp() {
+	if p.lanes.stepMs > 0 {
+		p.lanes.most, p.lanes.stepMs, p.lanes.lateMs = 0, 0, p.w.nowMs
+	}
 }
 
 // cameMs returns when the first waiting message arrived that shows that a session's client

@@ -48,17 +48,18 @@ func (w *world) converge() {
 }
 
 // awaitBadWrites waits until writes that went wrong have been found, each with the end of
-// its server: until then, one more server is gone than may be taken away (seed 501215).
+// its server, and until that is back: until then, one more server is gone than may be taken away
+// (seeds 501215, 2511).
 func (w *world) awaitBadWrites() {
 	untilMs := int64(0)
 	for _, p := range w.servers {
 		untilMs = max(untilMs, p.rot.suspectMs)
 	}
+	w.still = false
 	if untilMs >= w.nowMs {
-		w.still = false
 		w.until(untilMs+1, nil)
-		w.comeToRest("the last bad writes were found")
 	}
+	w.comeToRest("the last bad writes were found")
 }
 
 // comeToRest lets everything continue until all is well, and fails if that takes too long
@@ -153,8 +154,9 @@ func (w *world) heal() {
 	for _, p := range w.servers {
 		p.slowMs, p.turns.slowMs, p.turns.failSync, p.turns.crashIn, p.downMs = 0, 0, false, 0, 0
 		p.turns.failIn = 0
+		p.turns.goOn()
 		p.stray = nil
-		p.lanes.most, p.lanes.stepMs = 0, 0
+		p.keepUp()
 		p.mem.SetCapacity(-1)
 		p.rot.readUntilMs, p.rot.bad = 0, nil
 		p.clock.rebase(w.nowMs)

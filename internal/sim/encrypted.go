@@ -32,14 +32,14 @@ func (l *link) moves() {
 // leavesTheSilent checks that a server that serves as a learner has received something within three
 // times the silence limit. Time in which the server itself stalls, or is behind, does not count.
 func (p *process) leavesTheSilent() {
-	if !p.serving || p.lanes.freeMs > p.w.nowMs {
+	if !p.serving || p.lanes.stepMs > 0 || p.lanes.freeMs > p.w.nowMs {
 		return
 	}
 	if state := p.replica.Peer().State(); state != zab.Following && state != zab.Observing {
 		return
 	}
 	for _, l := range p.links {
-		sinceMs := max(l.readMs, p.untilMs)
+		sinceMs := max(l.readMs, p.untilMs, p.lanes.lateMs) // what it has not read yet may wait until then (seed 3352)
 		if l.outgoing && p.w.nowMs-sinceMs > 3*p.w.plan.SyncMs+2000 {
 			p.w.fail(fmt.Errorf("server %v serves, and %v, from which it learns, has sent nothing for %d ms", p.node, l.stream.far, p.w.nowMs-sinceMs))
 		}

@@ -59,6 +59,7 @@ const (
 	FaultSlowLoop                     // the loop of A's process is behind: behind.go
 	FaultStray                        // who dials A reaches B, and the other way round: stray.go
 	FaultOldCopy                      // A's directory is copied, and put back N/2 ms later: copy.go; if N is odd, it meets those that were down, and not those that were up
+	FaultHang                         // A's disk does nothing: hang.go
 
 	faultKinds
 )
@@ -67,7 +68,7 @@ var faultNames = [faultKinds]string{
 	"kill", "power", "power-all", "crash-at-op", "crash-epoch", "pause", "cut", "cut-both", "isolate", "split", "reset",
 	"slow-net", "slow-disk", "fail-sync", "full-disk", "flip", "wipe", "rate", "leap", "wall", "client-cut",
 	"client-pause", "client-kill", "client-drop", "reconfig", "flip-newest", "read-error", "lost-write", "stray-write",
-	"stop", "roll", "deaf", "forsake", "memory", "short-log", "slow-loop", "stray", "old-copy",
+	"stop", "roll", "deaf", "forsake", "memory", "short-log", "slow-loop", "stray", "old-copy", "hang",
 }
 
 // String names the kind.
@@ -132,13 +133,14 @@ const (
 	ClassStray    // drawn by itself, see Plan.stray
 	ClassLoop     // drawn by itself, see Plan.behind
 	ClassCopy     // drawn by itself, see Plan.oldCopies
+	ClassHang     // drawn by itself, see Plan.hangs
 
 	classes
 )
 
 // String names the class.
 func (c Class) String() string {
-	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory", "stray", "loop", "copy"}[c]
+	return [classes]string{"process", "pause", "net", "slow", "disk", "rot", "clock", "client", "reconfig", "forsake", "bad-disk", "memory", "stray", "loop", "copy", "hang"}[c]
 }
 
 // kindsOf lists the kinds of each class; a kind that is listed twice is drawn twice as
@@ -159,6 +161,7 @@ var kindsOf = [classes][]FaultKind{
 	ClassStray:    {FaultStray},
 	ClassLoop:     {FaultSlowLoop},
 	ClassCopy:     {FaultOldCopy},
+	ClassHang:     {FaultHang},
 }
 
 // classOf finds the class of a kind.

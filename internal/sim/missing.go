@@ -36,7 +36,9 @@ func (w *world) miss() {
 			p.power(0, true, "for good")
 		case 2:
 			p.note("disk hangs", 0)
-			p.turns.hung = true
+			if p.turns.hang(); r.oneIn(2) {
+				w.after(r.between(1, 2000), p.loseLinks) // it loses its role with work on its disk
+			}
 		default:
 			p.note("mute", 0)
 			p.stall(longer)

@@ -120,6 +120,7 @@ func Draw(seed uint64) Plan {
 	p.stray(branch(seed, "stray", 0))
 	p.oldCopies(branch(seed, "old copies", 0))
 	p.encrypted(branch(seed, "encrypted", 0))
+	p.hangs(branch(seed, "hangs", 0))
 	p.underOracle()
 	p.Missing = branch(seed, "missing", 0).oneIn(2)
 	return p
@@ -187,7 +188,7 @@ func (p *Plan) faults(r *random) {
 	}
 	var kinds []FaultKind
 	for c := range classes {
-		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && c != ClassLoop && c != ClassStray && c != ClassCopy && r.percent(60) {
+		if c != ClassReconfig && c != ClassForsake && c != ClassMemory && c != ClassLoop && c != ClassStray && c != ClassCopy && c != ClassHang && r.percent(60) {
 			kinds = append(kinds, kindsOf[c]...)
 		}
 	}

@@ -128,6 +128,9 @@ func (t *trouble) strikeMachine(f *Fault, p *process) {
 	case FaultSlowDisk:
 		p.turns.slowMs = f.N
 		t.w.after(f.ForMs, func() { p.turns.slowMs = 0 })
+	case FaultHang:
+		p.turns.hang()
+		t.w.after(f.ForMs, p.turns.goOn)
 	case FaultFailSync:
 		if f.B == 1 {
 			p.turns.failIn = f.N
