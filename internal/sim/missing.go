@@ -22,7 +22,7 @@ func (w *world) miss() {
 	if l := w.leader(); l != nil && !r.oneIn(4) {
 		order = slices.Insert(order, 0, l)
 	}
-	config := w.newestConfig()
+	config, hung := w.newestConfig(), false
 	for _, p := range order {
 		gone := func(id quorum.ID) bool { return id == p.id || w.byID(id).missing }
 		if p.missing || !config.Participants().Has(p.id) || !without(config, gone) {
@@ -37,7 +37,8 @@ func (w *world) miss() {
 		case 2:
 			p.note("disk hangs", 0)
 			if p.turns.hang(); r.oneIn(2) {
-				w.after(r.between(1, 2000), p.loseLinks) // it loses its role with work on its disk
+				hung = true
+				w.after(r.between(1, hangMost), p.loseLinks) // it loses its role with work on its disk
 			}
 		default:
 			p.note("mute", 0)
@@ -49,7 +50,9 @@ func (w *world) miss() {
 	for _, c := range w.clients {
 		c.program.final = false
 	}
-	w.still = false
+	if w.still = false; hung {
+		w.awaitLeader()
+	}
 	w.comeToRest("servers were taken away")
 }
 
