@@ -168,36 +168,59 @@ func (l *life) check(disk *vfs.Mem) error {
 
 func TestCrashAtEveryOperationIsRecovered(t *testing.T) {
 	l := &life{disk: vfs.NewMem()}
+	crashAtEveryChange(t, l.disk, l.on, l.check)
+}
+
+func (l *life) on(fs vfs.FS) error {
+	l.fs = fs
+	return l.run()
+}
+
+// crashAtEveryChange uses a disk, and checks it as a crash before each change leaves it.
+func crashAtEveryChange(t *testing.T, disk *vfs.Mem, use func(vfs.FS) error, check func(*vfs.Mem) error) {
+	t.Helper()
 	crashes := int64(0)
-	l.fs = &vfs.Faulty{Disk: l.disk, Before: func(op vfs.Op) error {
+	must(t, use(&vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
 		if !op.Changes() {
 			return nil
 		}
 		for _, keep := range []int{0, 100, 50, 50, 20, 80} {
 			crashes++
-			if err := l.check(l.disk.CrashClone(keep, crashes)); err != nil {
+			if err := check(disk.CrashClone(keep, crashes)); err != nil {
 				t.Fatalf("crash %d before %s, %d %% kept: %v", crashes, op, keep, err)
 			}
 		}
 		// The process is killed, the next one starts, and only then the power fails: what the
 		// second process returned must be durable by then.
-		if err := l.check(l.disk.KillClone()); err != nil {
+		if err := check(disk.KillClone()); err != nil {
 			t.Fatalf("killed before %s: %v", op, err)
 		}
 		return nil
-	}}
-	must(t, l.run())
-	t.Logf("%d crashes", crashes)
+	}}))
+	if crashes < 100 {
+		t.Errorf("%d crashes", crashes)
+	}
 }
 
 // Every operation fails once, with a full disk or a broken one. The server stops where it is
 // and starts again from what the disk has then.
 func TestFailureOfEveryOperationIsRecovered(t *testing.T) {
+	failEveryChange(t, func(fault error) (*vfs.Mem, func(vfs.FS) error, func(*vfs.Mem) error) {
+		l := &life{disk: vfs.NewMem(), full: errors.Is(fault, vfs.ErrNoSpace)}
+		return l.disk, l.on, l.check
+	})
+}
+
+// failEveryChange uses a new disk once for each change, which fails, and checks it as a crash after
+// that leaves it.
+func failEveryChange(t *testing.T, begin func(fault error) (disk *vfs.Mem, use func(vfs.FS) error, check func(*vfs.Mem) error)) {
+	t.Helper()
 	for _, fault := range []error{vfs.ErrNoSpace, errors.New("input/output error")} {
 		for fail := 1; ; fail++ {
-			l, count := &life{disk: vfs.NewMem(), full: errors.Is(fault, vfs.ErrNoSpace)}, 0
+			disk, use, check := begin(fault)
+			count := 0
 			var failed vfs.Op
-			l.fs = &vfs.Faulty{Disk: l.disk, Before: func(op vfs.Op) error {
+			err := use(&vfs.Faulty{Disk: disk, Before: func(op vfs.Op) error {
 				if !op.Changes() {
 					return nil
 				}
@@ -206,12 +229,13 @@ func TestFailureOfEveryOperationIsRecovered(t *testing.T) {
 					return fault
 				}
 				return nil
-			}}
-			if l.run() == nil && count < fail {
+			}})
+			if count < fail {
+				must(t, err)
 				break
 			}
 			for _, keep := range []int{0, 50, 100} {
-				if err := l.check(l.disk.CrashClone(keep, int64(fail))); err != nil {
+				if err := check(disk.CrashClone(keep, int64(fail))); err != nil {
 					t.Fatalf("%v at operation %d, %s, %d %% kept: %v", fault, fail, failed, keep, err)
 				}
 			}

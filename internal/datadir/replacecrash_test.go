@@ -15,7 +15,6 @@ import (
 // 25 have not happened, and goes on from there (datadir-S7).
 type replacing struct {
 	disk  *vfs.Mem
-	fs    vfs.FS
 	named bool    // the leader's state may have its name
 	acked zk.Zxid // of the history that the server has said it has
 }
@@ -29,13 +28,10 @@ var (
 	newHistory = slices.Concat(zxids(1, 20), zxids(0x100000001, 0x10000000a))
 )
 
-func newReplacing(t *testing.T) *replacing {
-	r := &replacing{disk: directory(t), acked: 25}
-	return r
-}
+func newReplacing(t *testing.T) *replacing { return &replacing{disk: directory(t), acked: 25} }
 
-func (r *replacing) run() error {
-	s, err := Open(r.fs, Options{DataDir: "data", LogDir: "logs", Number: numbers()})
+func (r *replacing) run(fs vfs.FS) error {
+	s, err := Open(fs, Options{DataDir: "data", LogDir: "logs", Number: numbers()})
 	if err != nil {
 		return err
 	}
@@ -158,56 +154,15 @@ func goOn(disk *vfs.Mem) (last zk.Zxid, err error) {
 
 func TestCrashAtEveryOperationOfAReplacementIsRecovered(t *testing.T) {
 	r := newReplacing(t)
-	crashes := int64(0)
-	r.fs = &vfs.Faulty{Disk: r.disk, Before: func(op vfs.Op) error {
-		if !op.Changes() {
-			return nil
-		}
-		for _, keep := range []int{0, 100, 50, 50, 20, 80} {
-			crashes++
-			if err := r.check(r.disk.CrashClone(keep, crashes)); err != nil {
-				t.Fatalf("crash %d before %s, %d %% kept: %v", crashes, op, keep, err)
-			}
-		}
-		if err := r.check(r.disk.KillClone()); err != nil {
-			t.Fatalf("killed before %s: %v", op, err)
-		}
-		return nil
-	}}
-	must(t, r.run())
+	crashAtEveryChange(t, r.disk, r.run, r.check)
 	if err := r.check(r.disk); err != nil || r.acked != leaders+3 {
 		t.Errorf("at the end: %v", err)
-	}
-	if crashes < 100 {
-		t.Errorf("%d crashes", crashes)
 	}
 }
 
 func TestFailureOfEveryOperationOfAReplacementIsRecovered(t *testing.T) {
-	for _, fault := range []error{vfs.ErrNoSpace, errors.New("input/output error")} {
-		for fail := 1; ; fail++ {
-			r, count := newReplacing(t), 0
-			var failed vfs.Op
-			r.fs = &vfs.Faulty{Disk: r.disk, Before: func(op vfs.Op) error {
-				if !op.Changes() {
-					return nil
-				}
-				if count++; count == fail {
-					failed = op
-					return fault
-				}
-				return nil
-			}}
-			err := r.run()
-			if count < fail {
-				must(t, err)
-				break
-			}
-			for _, keep := range []int{0, 50, 100} {
-				if err := r.check(r.disk.CrashClone(keep, int64(fail))); err != nil {
-					t.Fatalf("%v at operation %d, %s, %d %% kept: %v", fault, fail, failed, keep, err)
-				}
-			}
-		}
-	}
+	failEveryChange(t, func(error) (*vfs.Mem, func(vfs.FS) error, func(*vfs.Mem) error) {
+		r := newReplacing(t)
+		return r.disk, r.run, r.check
+	})
 }
