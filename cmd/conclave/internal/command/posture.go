@@ -230,25 +230,30 @@ func forOperators(say func(what, format string, args ...any), config *zoocfg.Con
 	at := func(host string, port int) string {
 		return net.JoinHostPort(strings.Trim(host, "[]"), strconv.Itoa(port))
 	}
-	const clear = "in clear text for everybody who can reach it"
-	const both = clear + ", or "
-	withToken := func(text, file, but string) string {
-		if file == "" {
-			return text
+	// clear is what a port in clear text says of itself, and tokens what it says at its end.
+	clear := func(tokenFile string) string {
+		if tokenFile == "" {
+			return "in clear text for everybody who can reach it"
 		}
-		return strings.ReplaceAll(text, " for everybody who can reach it", "") + "; each request must show a token of " + file + but
+		return "in clear text"
+	}
+	tokens := func(file, but string) string {
+		if file == "" {
+			return ""
+		}
+		return "; each request must show a token of " + file + but
 	}
 	if a := &config.Admin; !a.Serves {
 		say("admin", "none: no admin port is open")
 	} else {
-		text := clear
+		text := clear(a.TokenFile)
 		switch {
 		case a.TLS.PlainToo:
-			text = both + overTLS(&a.TLS)
+			text += ", or " + overTLS(&a.TLS)
 		case a.TLS.Serves:
 			text = overTLS(&a.TLS)
 		}
-		text = withToken(text, a.TokenFile, ", except health checks")
+		text += tokens(a.TokenFile, ", except health checks")
 		if a.Snapshots {
 			text += "; all data, for clients with all permissions on /"
 		}
@@ -256,19 +261,20 @@ func forOperators(say func(what, format string, args ...any), config *zoocfg.Con
 	}
 	m := &config.Metrics
 	tls := overTLS(&zoocfg.TLS{Settings: m.TLS})
+	must := tokens(m.TokenFile, "")
 	switch {
 	case !m.Serves:
 		say("metrics", "none: no port for Prometheus is open")
 		return
 	case m.BothOnOne():
-		say("metrics", "%s: %s", at(m.Host, m.Port), withToken(both+tls, m.TokenFile, ""))
+		say("metrics", "%s: %s, or %s%s", at(m.Host, m.Port), clear(m.TokenFile), tls, must)
 		return
 	}
 	if m.Port != zoocfg.NoPort {
-		say("metrics", "%s: %s", at(m.Host, m.Port), withToken(clear, m.TokenFile, ""))
+		say("metrics", "%s: %s%s", at(m.Host, m.Port), clear(m.TokenFile), must)
 	}
 	if m.TLSPort != zoocfg.NoPort {
-		say("metrics", "%s: %s", at(m.Host, m.TLSPort), withToken(tls, m.TokenFile, ""))
+		say("metrics", "%s: %s%s", at(m.Host, m.TLSPort), tls, must)
 	}
 }
 

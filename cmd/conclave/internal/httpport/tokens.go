@@ -122,7 +122,7 @@ func (t *Tokens) fresh(now time.Time) (sums [][sha256.Size]byte, news error) {
 	return t.sums, news
 }
 
-// Shown returns the tokens that a request shows: as the bearer token or the password of HTTP
+// shown returns the tokens that a request shows: as the bearer token or the password of HTTP
 // Basic, whatever the user, or in TokenHeader.
 func shown(r *http.Request) []string {
 	all := slices.Clone(r.Header.Values(TokenHeader))
