@@ -278,8 +278,6 @@ func TestUnknownKindIsIgnored(t *testing.T) {
 	s.receives(zab.KindAck, 1)
 }
 
-// A peer that receives a little now and then cannot keep a closed link, and
-// what waits on it, for long.
 // A leader whose disk hangs takes nothing more from its learners. When it gives up its role they
 // must not find that out by its silence.
 func TestClosedLinkEndsAtThePeerThoughTheHandlerIsStuck(t *testing.T) {
@@ -299,6 +297,8 @@ func TestClosedLinkEndsAtThePeerThoughTheHandlerIsStuck(t *testing.T) {
 	leader.next("down")
 }
 
+// A peer that receives a little now and then cannot keep a closed link, and
+// what waits on it, for long.
 func TestSlowPeerDoesNotKeepAClosedLink(t *testing.T) {
 	leavesNothing(t)
 	s := startServer(t, func(o *LinksOptions) { o.SilenceMax = 3 * time.Second })

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,13 +20,20 @@ import (
 // it cannot be read, the old tokens stay valid. Methods are safe for concurrent use.
 type Tokens struct {
 	path string
+	last atomic.Pointer[tokenSet]
 
-	mu      sync.Mutex
-	looked  time.Time   // when the file was last looked at
-	info    os.FileInfo // of the file when it was read
-	sums    [][sha256.Size]byte
-	first   string
-	problem string // why the file could not be read when it was last looked at, "" if it could
+	// looking is held while the file is looked at, by one request: the others do not wait for a
+	// disk, and use the last tokens.
+	looking sync.Mutex
+	looked  time.Time // when the file was last looked at
+	problem string    // why the file could not be read then, "" if it could
+}
+
+// tokenSet is what a file had when it was read.
+type tokenSet struct {
+	info  os.FileInfo
+	sums  [][sha256.Size]byte
+	first string
 }
 
 // Bounds of a file with tokens. A token is compared without any delay between attempts, so it
@@ -50,6 +58,9 @@ func ReadTokens(path string) (*Tokens, error) {
 
 // read replaces the tokens by those of the file.
 func (t *Tokens) read() error {
+	if info, err := os.Stat(t.path); err == nil && !info.Mode().IsRegular() { // opening a pipe could take for ever
+		return fmt.Errorf("%s is not a file", t.path)
+	}
 	file, err := os.Open(t.path)
 	if err != nil {
 		return err
@@ -82,10 +93,11 @@ func (t *Tokens) read() error {
 	if len(all) == 0 || len(all) > tokensMax {
 		return fmt.Errorf("%s has %d tokens: 1 to %d are allowed, a line each", t.path, len(all), tokensMax)
 	}
-	t.info, t.first, t.sums = info, all[0], t.sums[:0:0]
+	set := &tokenSet{info: info, first: all[0]}
 	for _, token := range all {
-		t.sums = append(t.sums, sha256.Sum256([]byte(token)))
+		set.sums = append(set.sums, sha256.Sum256([]byte(token)))
 	}
+	t.last.Store(set)
 	return nil
 }
 
@@ -95,22 +107,23 @@ func (t *Tokens) First() string {
 	if t == nil {
 		return ""
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.first
+	return t.last.Load().first
 }
 
 // fresh returns the tokens, read again if the file has changed, and why that failed if the log
 // does not know.
 func (t *Tokens) fresh(now time.Time) (sums [][sha256.Size]byte, news error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	last := t.last.Load()
+	if !t.looking.TryLock() {
+		return last.sums, nil
+	}
+	defer t.looking.Unlock()
 	if now.Sub(t.looked) < tokensEvery {
-		return t.sums, nil
+		return last.sums, nil
 	}
 	t.looked = now
 	info, err := os.Stat(t.path)
-	if err == nil && (t.problem != "" || !os.SameFile(info, t.info) || info.Size() != t.info.Size() || !info.ModTime().Equal(t.info.ModTime())) {
+	if err == nil && (t.problem != "" || !os.SameFile(info, last.info) || info.Size() != last.info.Size() || !info.ModTime().Equal(last.info.ModTime())) {
 		err = t.read()
 	}
 	before := t.problem
@@ -119,7 +132,7 @@ func (t *Tokens) fresh(now time.Time) (sums [][sha256.Size]byte, news error) {
 			news = err
 		}
 	}
-	return t.sums, news
+	return t.last.Load().sums, news
 }
 
 // shown returns the tokens that a request shows: as the bearer token or the password of HTTP

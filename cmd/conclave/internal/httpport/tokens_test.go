@@ -54,8 +54,8 @@ func TestFilesWithTokensAreChecked(t *testing.T) {
 			t.Errorf("%s: the error shows a token: %v", c.name, err)
 		}
 	}
-	if _, err := ReadTokens(t.TempDir()); err == nil {
-		t.Error("a directory was read")
+	if _, err := ReadTokens(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is not a file") {
+		t.Errorf("a directory: %v", err)
 	}
 	if _, err := ReadTokens(filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
 		t.Error(err)
@@ -206,6 +206,9 @@ func TestTokensFollowTheirFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	look(tokensEvery, tokenA, true) // again after a success
+	tokens.looking.Lock()           // another request waits for the disk: this one does not
+	look(tokensEvery, tokenA, false)
+	tokens.looking.Unlock()
 	if tokens.First() != tokenA {
 		t.Errorf("the first one is %q", tokens.First())
 	}
