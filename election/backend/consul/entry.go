@@ -18,6 +18,7 @@ import (
 // entry is a candidate: its session, its key as a waiter, and finally the lock.
 type entry struct {
 	*store
+	life                  context.Context // ends when the claim is released
 	claim                 election.Claim
 	lock, request, waiter string // keys
 
@@ -33,13 +34,15 @@ type entry struct {
 	// watches the time (consul-C3).
 	kept, sure clock.Instant
 	seen       scene
-	refused    int // consecutive failures to lock the free key
+	queries    *queries // wait for a change of what was seen; nil for none
+	quiet      bool     // the last Wait has ended at its limit
+	refused    int      // consecutive failures to lock the free key
 }
 
 // Entry returns the candidate of a claim.
-func (s *store) Entry(_ context.Context, claim election.Claim) queue.Entry {
+func (s *store) Entry(life context.Context, claim election.Claim) queue.Entry {
 	lock := s.keys.lock(claim.Election)
-	return &entry{store: s, claim: claim, lock: lock, request: s.keys.request(claim.Election),
+	return &entry{store: s, life: life, claim: claim, lock: lock, request: s.keys.request(claim.Election),
 		waiter: s.keys.waiter(claim), seen: scene{lock: &api.KVPair{Key: lock}, at: -1}}
 }
 
@@ -133,8 +136,30 @@ func (e *entry) look(ctx context.Context) (scene, error) {
 	return now, nil
 }
 
+// unmoved asks a quorum whether the keys are unchanged on which this candidate's place depends. A
+// list of all waiters, read by each of them at each renewal, would grow with their square.
+func (e *entry) unmoved(ctx context.Context) (bool, error) {
+	var ops []*api.KVTxnOp
+	for _, k := range append(e.seen.told(), e.seen.waiters[e.seen.at].watched()) {
+		ops = append(ops, &api.KVTxnOp{Verb: api.KVCheckIndex, Key: k.key, Index: k.index})
+	}
+	_, failed, err := e.consult(ctx, ops...)
+	return failed < 0, err
+}
+
 // Place finds this candidate among the waiters.
 func (e *entry) Place(ctx context.Context) (queue.Place, error) {
+	if e.quiet {
+		same, err := e.unmoved(ctx)
+		if err != nil {
+			return queue.Place{}, err
+		}
+		if same {
+			e.sure = e.kept
+			return e.queued(), nil
+		}
+	}
+	e.listenNoMore()
 	now, err := e.look(ctx)
 	if err != nil {
 		return queue.Place{}, err
@@ -152,10 +177,15 @@ func (e *entry) Place(ctx context.Context) (queue.Place, error) {
 		return queue.Place{Standing: queue.Head}, nil
 	default:
 		e.refused = 0
-		return queue.Place{Standing: queue.Queued, Nomination: now.waiters[now.at].nomination()}, nil
+		return e.queued(), nil
 	}
 	e.token.Store(uint64(token))
 	return queue.Place{Standing: queue.Head, Token: token}, nil
+}
+
+// queued returns the place of a candidate that waits, as it was seen.
+func (e *entry) queued() queue.Place {
+	return queue.Place{Standing: queue.Queued, Nomination: e.seen.waiters[e.seen.at].nomination()}
 }
 
 // After each failure to lock a free key the pause doubles: a lock-delay may be a
@@ -249,7 +279,7 @@ func (e *entry) Revoke(ctx context.Context) error {
 
 // clear revokes for as long as the session may last.
 func (e *entry) clear() {
-	ctx, cancel := context.WithTimeout(e.life, 2*e.claim.Lease)
+	ctx, cancel := context.WithTimeout(e.store.life, 2*e.claim.Lease)
 	defer cancel()
 	for e.revoke(ctx) != nil {
 		select {

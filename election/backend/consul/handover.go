@@ -52,7 +52,8 @@ const answerPause = time.Second
 
 // Answered reads the key of the nominee.
 func (e *entry) Answered(ctx context.Context, chosen queue.Candidate, n queue.Nomination) (queue.Nomination, error) {
-	if n.Version != 0 && e.await(ctx, answerPause, watched{chosen.Key, n.Version}, watched{e.lock, e.token.Load()}) != nil {
+	if n.Version != 0 && e.await(ctx, queriesOfHolders, answerPause,
+		watched{key: chosen.Key, index: n.Version}, watched{key: e.lock, index: e.token.Load()}) != nil {
 		queue.Pause(ctx)
 	}
 	now, err := e.look(ctx)

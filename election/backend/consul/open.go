@@ -34,7 +34,8 @@
 //	           goes on leading. But it belongs to the node of the agent that the candidate uses,
 //	           and disappears with it.
 //	consul-C5  Each waiter watches its predecessor, and only the first one watches the key: a
-//	           hand-over wakes two, however many there are.
+//	           hand-over wakes two, however many there are. While nothing has changed, the quorum
+//	           read that follows a renewal is of what the waiter watches, not of all waiters.
 //	consul-C6  Release hands the key over to a nominee within one transaction:
 //	           neither "consul lock" nor another waiter can come between.
 //	consul-C7  A release that has failed goes on in the background, for two leases at most.
@@ -86,8 +87,10 @@ type Options struct {
 }
 
 // New returns a backend on a client. An agent allows 200 connections from one address
-// (limits.http_max_conns_per_client). A waiter needs one; the first waiter and the leader need
-// two each.
+// (limits.http_max_conns_per_client). A waiter has one all the time, the first waiter, the leader
+// and an observer have two each, and each needs another one for a moment when it renews or reads. A
+// backend that would have more than 96 all the time polls instead, every second or, if it polls
+// more than 50 elections, all of them 50 times a second.
 func New(client *api.Client, options Options) *queue.Backend {
 	s := newStore(client, options)
 	return queue.New(s, queue.Options{Close: s.close})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/consul/api"
@@ -23,6 +24,8 @@ type store struct {
 	now     func() clock.Instant
 	life    context.Context // ends with close
 	end     context.CancelFunc
+
+	queries, polls atomic.Int64 // how many blocking queries are open, and how much is polled instead
 }
 
 // Traits returns what Consul promises.

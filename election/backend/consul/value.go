@@ -51,6 +51,9 @@ func (t waiter) change() *api.KVTxnOp {
 	return &api.KVTxnOp{Verb: api.KVCAS, Key: t.key, Value: queue.Encode(t), Index: t.modified}
 }
 
+// watched returns the waiter's key as it was read.
+func (t waiter) watched() watched { return watched{key: t.key, index: t.modified} }
+
 // nomination returns the nomination in the value.
 func (t waiter) nomination() queue.Nomination {
 	return queue.Nomination{Round: t.Round, State: t.State, Error: t.Error, Version: t.modified}

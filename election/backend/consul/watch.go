@@ -10,25 +10,27 @@ import (
 	"github.com/conclave-project/conclave/election/queue"
 )
 
-// watched is a key, or a prefix if it ends in a slash, with the index at which it was read.
+// watched is a key, or a prefix if it ends in a slash, as it was read.
 type watched struct {
 	key   string
 	index uint64
+	// empty: there was nothing. Then the index is that of all keys, and grows with each write.
+	empty bool
 }
 
 // get reads a key by quorum. With an index it first waits, at most for the limit, until the
-// key's index differs.
-func (s *store) get(ctx context.Context, key string, index uint64, limit time.Duration) (*api.KVPair, uint64, error) {
+// key's index differs. The pair is nil for a prefix.
+func (s *store) get(ctx context.Context, key string, index uint64, limit time.Duration) (*api.KVPair, watched, error) {
 	// Servers may wait up to a sixteenth longer.
 	ctx, cancel := context.WithTimeout(ctx, limit+limit/16+answerLimit)
 	defer cancel()
 	options := (&api.QueryOptions{RequireConsistent: true, WaitIndex: index, WaitTime: limit}).WithContext(ctx)
 	if key[len(key)-1] == '/' {
-		_, meta, err := s.client.KV().Keys(key, "/", options)
-		return nil, indexOf(meta), err
+		keys, meta, err := s.client.KV().Keys(key, "/", options)
+		return nil, watched{key, indexOf(meta), len(keys) == 0}, err
 	}
 	pair, meta, err := s.client.KV().Get(key, options)
-	return pair, indexOf(meta), err
+	return pair, watched{key, indexOf(meta), pair == nil}, err
 }
 
 func indexOf(meta *api.QueryMeta) uint64 {
@@ -38,72 +40,178 @@ func indexOf(meta *api.QueryMeta) uint64 {
 	return max(1, meta.LastIndex)
 }
 
-// await returns when one of the keys may have changed, or after the limit. An error means
-// that the store cannot report changes.
-func (s *store) await(ctx context.Context, limit time.Duration, keys ...watched) error {
-	if limit <= 0 {
-		return nil
+// queryLimit is how long a server keeps a blocking query without an answer.
+const queryLimit = 30 * time.Second
+
+// How many blocking queries a store may have open after it has begun those of an observer, a holder
+// or a waiter. Each takes a connection, and an agent allows 200 from one address. Beyond that they
+// poll: first observers, because nobody leads later for that.
+const (
+	queriesOfObservers = 32
+	queriesOfHolders   = 64
+	queriesOfWaiters   = 96
+)
+
+// How often a store polls: each thing once in pollPause, but all of them together no more often
+// than once in pollShare.
+const (
+	pollPause = time.Second
+	pollShare = 20 * time.Millisecond
+)
+
+// queries wait for changes of some keys, until end: each with a blocking query of its own, or by
+// polling if the store has too many.
+type queries struct {
+	keys  []watched
+	news  chan error // from each task at most once: a key may have changed, or its task has failed
+	stop  context.CancelFunc
+	tasks sync.WaitGroup
+}
+
+// ask begins to wait for changes of the keys. If more than the most blocking queries were open
+// then, it polls.
+func (s *store) ask(ctx context.Context, most int64, keys ...watched) *queries {
+	ctx, stop := context.WithCancel(ctx)
+	q := &queries{keys: keys, news: make(chan error, len(keys)), stop: stop}
+	if n := int64(len(keys)); s.queries.Add(n) > most {
+		s.queries.Add(-n)
+		q.tasks.Go(func() { s.poll(ctx, q) })
+		return q
 	}
-	var queries sync.WaitGroup
-	defer queries.Wait()
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	changed := make(chan error, len(keys))
 	for _, k := range keys {
-		queries.Go(func() {
-			_, _, err := s.get(ctx, k.key, k.index, limit)
-			changed <- err
+		q.tasks.Go(func() {
+			defer s.queries.Add(-1)
+			for ctx.Err() == nil {
+				changed, err := s.changed(ctx, &k, k.index, queryLimit)
+				if changed || err != nil {
+					q.news <- err
+					return
+				}
+			}
 		})
 	}
-	select {
-	case err := <-changed:
-		if ctx.Err() == nil {
-			return err
+	return q
+}
+
+// poll reads the keys now and then.
+func (s *store) poll(ctx context.Context, q *queries) {
+	s.polls.Add(1)
+	defer s.polls.Add(-1)
+	for {
+		timer := time.NewTimer(max(pollPause, time.Duration(s.polls.Load())*pollShare))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
 		}
+		for i := range q.keys {
+			changed, err := s.changed(ctx, &q.keys[i], 0, answerLimit)
+			if changed || err != nil {
+				q.news <- err
+				return
+			}
+		}
+	}
+}
+
+// changed reads a key, and reports whether it may have changed. If not, it takes over the index,
+// because the one of a key that does not exist grows.
+func (s *store) changed(ctx context.Context, k *watched, index uint64, limit time.Duration) (bool, error) {
+	_, now, err := s.get(ctx, k.key, index, limit)
+	if err != nil || now.index != k.index && !(now.empty && k.empty) {
+		return true, err
+	}
+	k.index = now.index
+	return false, nil
+}
+
+// wait returns when one of the keys may have changed, or after the limit: then quiet is true. An
+// error means that the store cannot report changes.
+func (q *queries) wait(ctx context.Context, limit time.Duration) (quiet bool, err error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case err = <-q.news:
+		if ctx.Err() == nil {
+			return false, err
+		}
+	case <-timer.C:
+		return true, nil
 	case <-ctx.Done():
 	}
-	return nil
+	return false, nil
 }
 
-// Wait returns when there is a reason to read again (consul-C5).
-func (e *entry) Wait(ctx context.Context, limit time.Duration) error {
-	now := e.seen
-	own, free := now.waiters[now.at], now.lock.Session == ""
-	keys := []watched{{own.key, own.modified}, {now.lock.Key, now.lock.ModifyIndex}}
-	if now.at > 0 {
-		before := now.waiters[now.at-1]
-		keys = append(keys, watched{before.key, before.modified})
-		if own.Round == "" || free {
-			keys = keys[2:]
-		}
+func (q *queries) end() {
+	q.stop()
+	q.tasks.Wait()
+}
+
+// await returns when one of the keys may have changed, or after the limit. An error means
+// that the store cannot report changes.
+func (s *store) await(ctx context.Context, most int64, limit time.Duration, keys ...watched) error {
+	q := s.ask(ctx, most, keys...)
+	defer q.end()
+	_, err := q.wait(ctx, limit)
+	return err
+}
+
+// told returns the keys of which one changes when the candidate may have another place or is
+// nominated.
+func (n scene) told() []watched {
+	own := n.waiters[n.at]
+	mine := []watched{own.watched(), {key: n.lock.Key, index: n.lock.ModifyIndex}}
+	if n.at == 0 {
+		return mine
 	}
-	return e.await(ctx, limit, keys...)
+	before := n.waiters[n.at-1] // which a nomination changes, too
+	if own.Round == "" || n.lock.Session == "" {
+		return []watched{before.watched()}
+	}
+	return append(mine, before.watched())
 }
 
-// guardLimit is how long one query of a leader waits for news.
-const guardLimit = 30 * time.Second
+// Wait returns when there is a reason to read again (consul-C5). Queries that have told nothing
+// go on with the next Wait, because to cancel one closes its connection.
+func (e *entry) Wait(ctx context.Context, limit time.Duration) (err error) {
+	if e.queries == nil {
+		e.queries = e.ask(e.life, queriesOfWaiters, e.seen.told()...)
+	}
+	if e.quiet, err = e.queries.wait(ctx, limit); !e.quiet {
+		e.listenNoMore()
+	}
+	return err
+}
+
+// listenNoMore ends the queries of a waiter.
+func (e *entry) listenNoMore() {
+	if e.queries != nil {
+		e.queries.end()
+	}
+	e.queries, e.quiet = nil, false
+}
 
 // Guard watches the lock and the request.
 func (e *entry) Guard(ctx context.Context, news func()) error {
-	lock, request := watched{key: e.lock}, watched{key: e.request}
+	var request watched
 	for {
-		held, index, err := e.get(ctx, lock.key, 0, guardLimit)
+		held, lock, err := e.get(ctx, e.lock, 0, answerLimit)
 		switch {
 		case err != nil:
 			return err
 		case held == nil || held.Session != e.sessionID():
 			return errNotHeld
 		}
-		lock.index = index
-		asked, index, err := e.get(ctx, request.key, 0, guardLimit)
+		asked, now, err := e.get(ctx, e.request, 0, answerLimit)
 		switch {
 		case err != nil:
 			return err
-		case asked != nil && index != request.index:
+		case asked != nil && now.index != request.index:
 			news()
 		}
-		request.index = index
-		if err := e.await(ctx, guardLimit, lock, request); err != nil {
+		request = now
+		if err := e.await(ctx, queriesOfHolders, queryLimit, lock, request); err != nil {
 			return err
 		}
 	}
@@ -135,7 +243,7 @@ func (o *observer) Look(ctx context.Context, once bool) (queue.Sight, error) {
 		if once {
 			break
 		}
-		if _, o.keys[i].index, err = o.get(ctx, k.key, 0, observeLimit); err != nil {
+		if _, o.keys[i], err = o.get(ctx, k.key, 0, answerLimit); err != nil {
 			return queue.Sight{}, err
 		}
 	}
@@ -144,5 +252,5 @@ func (o *observer) Look(ctx context.Context, once bool) (queue.Sight, error) {
 
 // Wait waits for a change.
 func (o *observer) Wait(ctx context.Context) error {
-	return o.await(ctx, observeLimit, o.keys...)
+	return o.await(ctx, queriesOfObservers, observeLimit, o.keys...)
 }
