@@ -3,6 +3,8 @@ package server
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ type disk struct {
 	ready chan struct{}
 	eased chan struct{} // a token when something has been written
 	full  bool
+	where string        // the directory whose disk was last said to be full
 	gone  bool          // it counts as full because its files have lost their names
 	seen  clock.Instant // when the files were last seen under their names
 	sync  syncStats
@@ -126,7 +129,7 @@ func (s *Server) runDisk() {
 // carryOut does all operations, in order. It returns errStopped if the server ends while some
 // of them wait for space.
 func (s *Server) carryOut(ops []diskWork, roll bool) error {
-	s.disk.stalled.begin(s.monoMs())
+	s.disk.stalled.begin(s.monoMs(), false)
 	defer s.disk.stalled.end()
 	if roll || s.cfg.Clock.Now().Sub(s.disk.seen) >= spaceRetry {
 		if err := s.untilThere(); err != nil {
@@ -170,7 +173,7 @@ func (s *Server) do(w *diskWork) (*replica.Event, error) {
 		if takesTheWholeState(w.Kind) {
 			s.disk.stalled.end()
 		} else {
-			s.disk.stalled.begin(began.Millis())
+			s.disk.stalled.begin(began.Millis(), onEpochs(w.Kind))
 		}
 		tell := s.replaces(w)
 		event, err := s.disk.data.Do(&w.DiskOp, w.snapshot)
@@ -308,7 +311,7 @@ func (s *Server) pause(d time.Duration) bool {
 
 // commitRecords appends records and syncs once for all syncs that were asked for.
 func (s *Server) commitRecords(ops []diskWork) error {
-	s.disk.stalled.begin(s.monoMs())
+	s.disk.stalled.begin(s.monoMs(), false)
 	log := s.disk.data.Log()
 	bytes, records, ticket := int64(0), 0, zab.Ticket(0)
 	for i := range ops {
@@ -427,6 +430,7 @@ func (s *Server) noteSpace(err error) {
 	s.diskFull.Store(full) // after the event: a status that says so describes what the loop does next
 	if full && !gone {
 		s.snaps.purgeSoon()
+		s.disk.where = s.dirOf(err)
 	}
 	switch {
 	case gone:
@@ -435,12 +439,21 @@ func (s *Server) noteSpace(err error) {
 	case !full && was:
 		s.cfg.Logger.Info("the files of this server are back", "dir", s.LogDir())
 	case !full:
-		s.cfg.Logger.Info("disk has space again", "dir", s.LogDir())
+		s.cfg.Logger.Info("disk has space again", "dir", s.disk.where)
 	case s.cfg.Ensemble == nil:
-		s.cfg.Logger.Error("disk is full: writes are refused, reads continue", "dir", s.LogDir(), "error", err)
+		s.cfg.Logger.Error("disk is full: writes are refused, reads continue", "dir", s.disk.where, "error", err)
 	default:
-		s.cfg.Logger.Error("disk is full: this server does not vote, nor lead while others can; as a follower it continues to serve", "dir", s.LogDir(), "error", err)
+		s.cfg.Logger.Error("disk is full: this server does not vote, nor lead while others can; as a follower it continues to serve", "dir", s.disk.where, "error", err)
 	}
+}
+
+// dirOf returns the directory that an error is about: with dataLogDir, each may be on a disk of its own.
+func (s *Server) dirOf(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) && filepath.Dir(path.Path) == s.SnapDir() {
+		return s.SnapDir()
+	}
+	return s.LogDir()
 }
 
 // syncStats has figures about the syncs of the log.

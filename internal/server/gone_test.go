@@ -1,6 +1,8 @@
 package server
 
 import (
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -100,6 +102,23 @@ func TestGoneAndFullAreToldApart(t *testing.T) {
 		if n := strings.Count(log.String(), text); n != want {
 			t.Errorf("%q is %d times in the log, want %d:\n%s", text, n, want, log)
 		}
+	}
+}
+
+// With dataLogDir, two disks may be full: the log names the directory that has no space, where df shows it.
+func TestDirectoryWithoutSpaceIsNamed(t *testing.T) {
+	log := &awaittest.Log{}
+	s, err := New(testConfig(vfs.NewMem(), func(c *Config) { c.DataLogDir, c.Logger = "/log", slog.New(slog.NewTextHandler(log, nil)) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	for _, dir := range []string{s.SnapDir(), s.LogDir()} {
+		s.noteSpace(fmt.Errorf("set an epoch: %w", &fs.PathError{Op: "write", Path: filepath.Join(dir, "file"), Err: vfs.ErrNoSpace}))
+		s.noteSpace(nil)
+		awaittest.Until(t, "it is named twice: when it is full, and when it has space again", func() bool {
+			return strings.Count(log.String(), " dir="+dir) == 2
+		})
 	}
 }
 

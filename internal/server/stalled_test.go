@@ -57,7 +57,7 @@ func TestPauseOfTheProcessIsNoHangingDisk(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.disk.stalled.begin(s.monoMs())
+	s.disk.stalled.begin(s.monoMs(), false)
 	s.tellStalled()
 	now.Advance(2 * stalledTime)
 	s.tellStalled()
@@ -99,6 +99,46 @@ func TestLongOperationIsNoHangingDisk(t *testing.T) {
 		s.close()
 		if got := strings.Contains(log.String(), "the disk hangs"); got != want {
 			t.Errorf("operation %v: said %v, want %v\n%s", kind, got, want, log)
+		}
+	}
+}
+
+// With dataLogDir, the epochs are on another disk than the log. What is said names the directory whose disk it is.
+func TestDiskThatHangsIsNamed(t *testing.T) {
+	for kind, epochs := range map[replica.DiskKind]bool{replica.DiskSetAccepted: true, replica.DiskEndAlone: false} {
+		var s *Server
+		now, log := clock.NewManual(0), &awaittest.Log{}
+		var slow atomic.Bool
+		disk := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(vfs.Op) error {
+			if slow.Load() {
+				for range 2 * stalledTicks {
+					now.Advance(stalledTime)
+					s.tellStalled()
+				}
+			}
+			return nil
+		}}
+		var err error
+		s, err = New(testConfig(disk, func(c *Config) {
+			c.DataLogDir, c.Clock, c.Logger = "/log", now, slog.New(slog.NewTextHandler(log, nil))
+		}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		slow.Store(true)
+		if _, err := s.do(&diskWork{DiskOp: replica.DiskOp{Kind: kind, Epoch: 1}}); err != nil {
+			t.Error(err)
+		}
+		slow.Store(false)
+		s.disk.stalled.end()
+		s.tellStalled()
+		s.close()
+		want := s.LogDir()
+		if epochs {
+			want = s.SnapDir()
+		}
+		if n := strings.Count(log.String(), " dir="+want); n != 2 { // that it hangs, and that it works again
+			t.Errorf("operation %v: %s is named %d times:\n%s", kind, want, n, log)
 		}
 	}
 }
