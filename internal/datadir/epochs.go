@@ -58,6 +58,7 @@ func (s *Store) LoadEpochs(last zk.Zxid) (Epochs, error) {
 			return Epochs{}, err
 		}
 	}
+	s.keepSpare()
 	s.epochs = found.Epochs
 	return s.epochs, nil
 }
@@ -244,8 +245,15 @@ func epochCheck(epoch uint32) string {
 func (s *Store) writeEpoch(name string, epoch uint32) error {
 	full := filepath.Join(s.snapDir, name)
 	content := fmt.Appendf(nil, "%d\n%s\n", epoch, epochCheck(epoch))
-	if err := vfs.ReplaceFile(s.fs, full, full+tempSuffix, content); err != nil {
+	err := vfs.ReplaceFile(s.fs, full, full+tempSuffix, content)
+	if errors.Is(err, vfs.ErrNoSpace) {
+		if spent := s.spend(full, content); !errors.Is(spent, fs.ErrNotExist) { // there may be no spare
+			err = spent
+		}
+	}
+	if err != nil {
 		return fmt.Errorf("set %s to %d: %w", name, epoch, err)
 	}
+	s.keepSpare()
 	return nil
 }

@@ -246,7 +246,7 @@ func (t *trouble) flip(p *process, number uint64, inNewest bool) {
 	}
 	var files []string
 	for _, name := range names {
-		if (name == newest) == inNewest && !strings.HasSuffix(name, ".tmp") && name != "reserve" {
+		if (name == newest) == inNewest && !strings.HasSuffix(name, ".tmp") && name != "reserve" && name != "spare" {
 			files = append(files, name)
 		}
 	}
