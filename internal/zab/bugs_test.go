@@ -142,6 +142,20 @@ func TestAPeerThatIsThrownAwayNamesTheLearnersThatWait(t *testing.T) {
 	}
 }
 
+// A leader left its role while its disk hung. What still connects has been told of that role, and
+// would wait for initLimit: the disk may take as long as it likes.
+func TestNobodyWaitsForAServerThatCannotBeElected(t *testing.T) {
+	s := newSolo(t, stored(z(1, 1)))
+	s.serves(1)
+	s.want("append 1.2; sync; close link 100; LEAVE: stopped", said(zab.KindProposal, z(1, 2)), zab.Event{Kind: zab.EventStop})
+	s.want("close link 2", up(2))
+	s.want("look", s.done())
+	s.want("", up(3))
+	if got := s.p.Waiting(); len(got) != 1 || got[0] != 3 {
+		t.Errorf("links %v wait, want 3 alone", got)
+	}
+}
+
 // ZOOKEEPER-4712: nothing that belongs to an old role is logged in a new one.
 func TestZK4712NoElectionWhileTheDiskWorks(t *testing.T) {
 	s := newSolo(t, stored())

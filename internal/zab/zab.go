@@ -296,14 +296,15 @@ func (p *Peer) onElected(e *Event) {
 }
 
 // onLinkUp handles a new connection: on one that this server made as a learner it sends its
-// hello; one from elsewhere is a learner that wants to follow.
+// hello; one from elsewhere is a learner that wants to follow. While the disk works for a role that
+// has ended, this server cannot be elected: what connects then wants that role, and would wait.
 func (p *Peer) onLinkUp(e *Event) {
 	switch {
 	case e.Outgoing && p.learn != nil && p.learn.stage == learnerConnecting:
 		p.hello(e.Link)
 	case !e.Outgoing && e.Observers == (p.lead == nil) && p.serves() != nil:
 		p.welcome(e.Link)
-	case !e.Outgoing && !e.Observers && p.state == Looking && len(p.early) < earlyLinksMax:
+	case !e.Outgoing && !e.Observers && p.state == Looking && (p.ended || len(p.disk) == 0) && len(p.early) < earlyLinksMax:
 		p.early = append(p.early, earlyLink{id: e.Link})
 	default:
 		p.emit(Effect{Kind: EffectClose, Link: e.Link})
