@@ -49,3 +49,37 @@ func TestWarmUpThatFailedAnswersNoLaterNomination(t *testing.T) {
 		})
 	}
 }
+
+// TestWarmUpIsAskedForOnce: by the first nomination, not again while it runs, and not again when
+// it has succeeded, even if the nomination was withdrawn meanwhile.
+func TestWarmUpIsAskedForOnce(t *testing.T) {
+	c, now := NewMemory().Candidate(claimOfA, 0), at(1)
+	record := Record{Holder: "h", Nonce: "h", Token: 7, Incarnation: "1", LeaseMs: 60_000, Heartbeat: 1}
+	show := func(state string) Want {
+		now++
+		record.Heartbeat++
+		record.Next = joined(c.claim, record.Next)
+		record.Next.State = state
+		w := c.Answer(now, shown(record, "v"))
+		if w.Kind == Wait {
+			c.Answer(now, Answer{Kind: Woken})
+		}
+		return w
+	}
+	c.Begin(now)
+	record.Next = &Next{ID: "b", Nonce: "b", LeaseMs: 60_000, Heartbeat: 1, State: StateNominated}
+	if w := c.Answer(now, shown(record, "v")); w.Kind != Wait || w.Warm {
+		t.Fatalf("another one is nominated: %+v", w)
+	}
+	c.Answer(now, Answer{Kind: Woken})
+	for i, state := range []string{"", StateNominated, StateNominated, "", StateNominated} {
+		if w := show(state); w.Kind != Wait || w.Warm != (i == 1) {
+			t.Fatalf("record %d, %q: %+v", i, state, w)
+		}
+	}
+	c.Warmed(true)
+	show("")
+	if w := show(StateNominated); w.Warm || w.Kind != Write || w.Record.Next.State != StateReady {
+		t.Errorf("nominated after that: %+v", w)
+	}
+}
