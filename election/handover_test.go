@@ -187,6 +187,58 @@ func TestRequestOfARenewalThatProvesNoMoreIsHonoured(t *testing.T) {
 	})
 }
 
+// outranked is a store with a waiter of a higher priority, and whose nominations take a while to
+// end.
+type outranked struct {
+	*electiontest.Store
+	asked    chan string
+	running  atomic.Int32
+	overlaps atomic.Bool
+}
+
+func (o *outranked) Renew(ctx context.Context, grant election.Grant) (election.Grant, error) {
+	grant, err := o.Store.Renew(ctx, grant)
+	grant.Rival = "b"
+	return grant, err
+}
+
+func (o *outranked) Nominate(ctx context.Context, _ election.Grant, id string) error {
+	if o.running.Add(1) > 1 {
+		o.overlaps.Store(true)
+	}
+	defer o.running.Add(-1)
+	o.asked <- id
+	if id == "c" {
+		return nil
+	}
+	<-ctx.Done()
+	time.Sleep(time.Second) // it restores the queue
+	return context.Cause(ctx)
+}
+
+// TestNextNominationBeginsWhenTheLastOneHasEnded: otherwise the one that is cancelled would take
+// back what the next one has written.
+func TestNextNominationBeginsWhenTheLastOneHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := electiontest.VirtualClock(1)
+		store := &outranked{Store: electiontest.NewStore(c), asked: make(chan string, 10)}
+		e := elector(t, store, election.Options{Once: true, ID: "a", Clock: c})
+		ended := leading(t, e)
+		if id := <-store.asked; id != "b" {
+			t.Fatalf("%q is nominated, b has the higher priority", id)
+		}
+		if err := e.TransferTo(t.Context(), "c"); err != nil || <-store.asked != "c" {
+			t.Errorf("the hand-over to c returned %v", err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if store.overlaps.Load() {
+			t.Error("two nominations ran at once")
+		}
+	})
+}
+
 // slow is a store that releases a leadership at once but answers late.
 type slow struct {
 	choosy

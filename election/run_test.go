@@ -190,9 +190,18 @@ func TestOneLostForEveryElected(t *testing.T) {
 	}
 }
 
-// TestFirstCallAfterAFreezeTellsTheTruth: the clock has moved on, but no
-// goroutine of the Elector has run yet (scenario-E05).
+// TestFirstCallAfterAFreezeTellsTheTruth: the clock has moved on, but no goroutine of the Elector
+// has run yet (scenario-E05). The first call may be to the context or to the leadership.
 func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
+	for name, first := range map[string]func(context.Context, election.Leadership) error{
+		"context":    func(ctx context.Context, _ election.Leadership) error { return ctx.Err() },
+		"leadership": func(_ context.Context, lead election.Leadership) error { return lead.Err() },
+	} {
+		t.Run(name, func(t *testing.T) { afterAFreeze(t, first) })
+	}
+}
+
+func afterAFreeze(t *testing.T, first func(context.Context, election.Leadership) error) {
 	manual := clock.NewManual(clock.Instant(time.Hour))
 	store := electiontest.NewFaulty(electiontest.NewStore(manual))
 	e := elector(t, store, election.Options{Once: true, Clock: frozen{manual}, Lease: 10 * time.Second})
@@ -201,7 +210,7 @@ func TestFirstCallAfterAFreezeTellsTheTruth(t *testing.T) {
 			t.Errorf("lost at once: %v, %v", lead.Err(), lead.Remaining())
 		}
 		manual.Advance(9 * time.Second)
-		if !errors.Is(lead.Err(), election.ErrLost) || ctx.Err() == nil {
+		if first(ctx, lead) == nil || ctx.Err() == nil || !errors.Is(lead.Err(), election.ErrLost) {
 			t.Errorf("after the freeze: %v, %v", lead.Err(), ctx.Err())
 		}
 		select {
