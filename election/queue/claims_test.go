@@ -126,6 +126,9 @@ func TestCloseReleasesWhatCouldNotBeReleased(t *testing.T) {
 			t.Fatalf("Release returned %v", err)
 		}
 		store.fails = false
+		if _, err := b.Renew(t.Context(), grant); !errors.Is(err, election.ErrLost) { // queue-Q7
+			t.Errorf("after its release it is renewed: %v", err)
+		}
 		began := time.Now()
 		if err := b.Close(); err != nil || time.Since(began) >= closeLimit {
 			t.Errorf("Close returned %v after %v", err, time.Since(began))
@@ -149,6 +152,13 @@ type fixture struct {
 
 func inQueue(t *testing.T, waiters int) *fixture {
 	return inQueueOf(t, newMemory(), Options{}, waiters)
+}
+
+// inVirtualQueue is inQueue in a bubble.
+func inVirtualQueue(t *testing.T, waiters int) *fixture {
+	store, c := newMemory(), electiontest.VirtualClock(1)
+	store.now = c.Now
+	return inQueueOf(t, store, Options{Clock: c}, waiters)
 }
 
 func inQueueOf(t *testing.T, store *memory, options Options, waiters int) *fixture {
@@ -207,10 +217,37 @@ func (f *fixture) remove(id string, lease bool) {
 
 // TestWaiterWhoseLeaseDiedIsNeverTold (queue-Q1).
 func TestWaiterWhoseLeaseDiedIsNeverTold(t *testing.T) {
-	f := inQueue(t, 1)
-	f.remove("c1", true)
-	if err := <-f.ended["c1"]; !errors.Is(err, election.ErrLost) {
-		t.Errorf("Acquire returned %v", err)
+	synctest.Test(t, func(t *testing.T) {
+		f := inVirtualQueue(t, 1)
+		synctest.Wait() // c1 waits
+		began := time.Now()
+		f.remove("c1", true)
+		if err := <-f.ended["c1"]; !errors.Is(err, election.ErrLost) || time.Since(began) > time.Second {
+			t.Errorf("Acquire returned %v after %v", err, time.Since(began))
+		}
+	})
+}
+
+// leaseless is the entry of a waiter that has neither a place nor a lease any more.
+type leaseless struct {
+	Entry
+	entered bool
+}
+
+func (*leaseless) Place(context.Context) (Place, error) { return Place{}, nil }
+func (*leaseless) Renew(context.Context) (Lease, error) { return Lease{}, errNoLease }
+
+func (l *leaseless) Enter(context.Context) error {
+	l.entered = true
+	return nil
+}
+
+// TestWaiterWithoutALeaseDoesNotEnterAgain (queue-Q1): the store would keep its entry for ever.
+func TestWaiterWithoutALeaseDoesNotEnterAgain(t *testing.T) {
+	entry := &leaseless{}
+	w := &waiter{backend: New(nil, Options{}), claim: &claim{entry: entry}}
+	if _, err := w.look(t.Context()); !errors.Is(err, election.ErrLost) || entry.entered {
+		t.Errorf("look returned %v; it has entered the queue: %v", err, entry.entered)
 	}
 }
 
@@ -310,6 +347,51 @@ func TestHandOverDoesNotMoveOtherClients(t *testing.T) {
 	f.await(func(in []*spot) bool { return in[1].ID == "c1" && in[2].ID == "c2" })
 }
 
+// TestNominationThatFailsLeavesNoSuccessor, neither its own nor that of an earlier one: otherwise
+// a release, perhaps weeks later, would still prefer it.
+func TestNominationThatFailsLeavesNoSuccessor(t *testing.T) { synctest.Test(t, failedNomination) }
+
+func failedNomination(t *testing.T) {
+	f := inVirtualQueue(t, 2)
+	successor := func() *Candidate {
+		_, _, chosen := f.backend.claim(f.held.Claim.Nonce).granted()
+		return chosen
+	}
+	if err := f.backend.Nominate(t.Context(), f.held, "c2"); err != nil || successor() == nil || successor().ID != "c2" {
+		t.Fatalf("Nominate returned %v, next is %+v", err, successor())
+	}
+	if err := f.backend.Nominate(t.Context(), f.held, "nobody"); err == nil || successor() != nil {
+		t.Errorf("Nominate returned %v for nobody, next is %+v", err, successor())
+	}
+	_ = f.store.change("jobs", func(*line) (bool, error) {
+		f.store.still = true
+		return false, nil
+	})
+	if err := f.backend.Nominate(t.Context(), f.held, "c2"); !errors.Is(err, errDown) || successor() != nil {
+		t.Errorf("Nominate returned %v where nobody is promoted, next is %+v", err, successor())
+	}
+}
+
+// TestEndIsRecordedThoughTheHistoryHasChanged: a leader that has lost its leadership may have
+// noted in the meantime how that ended.
+func TestEndIsRecordedThoughTheHistoryHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := inVirtualQueue(t, 0)
+		_ = f.store.change("jobs", func(q *line) (bool, error) {
+			q.history.Version = f.store.last
+			return true, nil
+		})
+		f.held.Ended = election.ReasonResigned
+		if err := f.backend.Release(t.Context(), f.held); err != nil {
+			t.Fatal(err)
+		}
+		history, err := f.backend.History(t.Context(), "jobs")
+		if err != nil || len(history) != 1 || history[0].Reason != "resigned" {
+			t.Errorf("the history is %+v, %v", history, err)
+		}
+	})
+}
+
 // TestRequestIsThatOfOneLeadership: what was asked of another one stays unheard.
 func TestRequestIsThatOfOneLeadership(t *testing.T) {
 	asked := Proof{Request: &election.Request{Token: 7}}
@@ -332,6 +414,12 @@ func TestCloseGivesUpNoGrantThatIsInUse(t *testing.T) {
 		next <- grant
 	}()
 	f.await(func(in []*spot) bool { return len(in) == 3 })
+	f.backend.options.Close = func(used bool) error {
+		if used {
+			t.Error("Close does not wait for the leader, who ends in time")
+		}
+		return nil
+	}
 	closed := make(chan error, 1)
 	go func() { closed <- f.backend.Close() }()
 	<-f.held.Lost

@@ -20,6 +20,7 @@ type memory struct {
 	mu     sync.Mutex
 	queues map[string]*line
 	last   uint64 // revision of the latest change
+	still  bool   // nobody can be promoted
 	now    func() clock.Instant
 }
 
@@ -372,6 +373,9 @@ func (e *memoryEntry) Answered(ctx context.Context, chosen Candidate, n Nominati
 
 func (e *memoryEntry) Promote(_ context.Context, chosen Candidate) error {
 	return e.held(func(_ *line, in []*spot) (bool, error) {
+		if e.still {
+			return false, errDown
+		}
 		for _, s := range in[1:] {
 			if s.Key == chosen.Key {
 				return true, nil
