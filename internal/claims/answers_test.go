@@ -112,3 +112,26 @@ func TestReleaseOfAClaimThatIsGoneWritesNothing(t *testing.T) {
 		t.Error("the claim is still known")
 	}
 }
+
+// TestTakeCountsOnFromWhatWasForgotten (record-R4): the store has gone back to an older record of
+// the same incarnation, and this process has seen a later token.
+func TestTakeCountsOnFromWhatWasForgotten(t *testing.T) {
+	b := NewMemory()
+	b.See(at(0), at(1), Record{Holder: "h", Nonce: "h", Token: 9, Incarnation: "1", LeaseMs: 1000, Heartbeat: 5}, "5")
+	c := b.Candidate(claimOfA, 0)
+	c.Begin(at(2))
+	older, version := Record{Token: 4, Incarnation: "1", Heartbeat: 2}, "6"
+	show := func(now int64) (w Want) {
+		for w = c.Answer(at(now), shown(older, version)); w.Kind == Write && w.Record.Nonce == ""; { // its place in the queue
+			older, version = w.Record, "7"
+			asks(t, c.Answer(at(now), Answer{Kind: Written, Version: version}), Read)
+			w = c.Answer(at(now), shown(older, version))
+		}
+		return w
+	}
+	asks(t, show(3), Wait) // for the lease of the holder that the store has forgotten
+	asks(t, c.Answer(at(1002), Answer{Kind: Woken}), Read)
+	if w := asks(t, show(1003), Write); w.Record.Nonce != "a" || w.Record.Token <= 9 {
+		t.Errorf("takes with token %d, and 9 was given", w.Record.Token)
+	}
+}
