@@ -435,10 +435,12 @@ func TestCloseGivesUpNoGrantThatIsInUse(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesWhatIsStillInUseToExpire (queue-Q9).
-func TestCloseLeavesWhatIsStillInUseToExpire(t *testing.T) {
+// TestCloseLeavesWhatIsStillInUseToExpire (queue-Q9), whatever becomes of its other claims.
+func TestCloseLeavesWhatIsStillInUseToExpire(t *testing.T) { synctest.Test(t, closeInUse) }
+
+func closeInUse(t *testing.T) {
 	used := false
-	f := inQueue(t, 0)
+	f := inVirtualQueue(t, 9)
 	f.backend.options.Close = func(left bool) error {
 		used = left
 		return nil
