@@ -18,7 +18,8 @@ func TestElectionsThatAreOverAreForgotten(t *testing.T) {
 
 func electionsThatAreOverAreForgotten(t *testing.T) {
 	c := electiontest.VirtualClock(1)
-	b := New(NewMemory(c), Options{Clock: c})
+	// Without a watch, which would ask for the leader's election all the time.
+	b := New(&directed{Memory: NewMemory(c)}, Options{Clock: c})
 	defer b.Close()
 	lead := func(name string, i int) election.Grant {
 		grant, err := b.Acquire(t.Context(), election.Claim{Election: name, ID: "a", Nonce: fmt.Sprintf("%032d", i), Lease: time.Second})
