@@ -71,6 +71,9 @@ func TestEpochFilesAtStart(t *testing.T) {
 		{name: "crash within the note, ZOOKEEPER-4269", accepted: "5", current: "3", temp: "5", last: 0x400000001, want: Epochs{5, 4}},
 		{name: "temporary file and no promise", current: "3", temp: "4", last: 0x400000001, want: Epochs{4, 4}},
 		{name: "epoch never promised", accepted: "3", current: "3", last: 0x400000001, refused: true},
+		{name: "temporary file of an earlier epoch", accepted: "3", current: "2", temp: "3", last: 0x400000001, refused: true},
+		{name: "more than an epoch can be", accepted: "4294967300", current: "4294967299", last: 0x300000001, refused: true},
+		{name: "less than an epoch can be", accepted: "4", current: "-3", last: 0x300000001, refused: true},
 		{name: "torn temporary file", accepted: "3", current: "3", temp: "x", last: 0x400000001, refused: true},
 		{name: "promise lost", accepted: "3", current: "4", last: 0x300000001, refused: true},
 		{name: "no number", accepted: "three", current: "3", last: 0x300000001, refused: true},
@@ -95,6 +98,33 @@ func TestEpochFilesAtStart(t *testing.T) {
 		again, err := open(t, disk.CrashClone(0, 1)).LoadEpochs(c.last)
 		if err != nil || again != got {
 			t.Errorf("%s, second start: %+v %v", c.name, again, err)
+		}
+	}
+}
+
+// TestHistoryThatHasComeIsNotedOrRefused: of the operations that note it none may fail unnoticed.
+// A server whose mark stays would not vote after its next start.
+func TestHistoryThatHasComeIsNotedOrRefused(t *testing.T) {
+	for fail := 1; ; fail++ {
+		changes, armed := 0, false
+		s := open(t, &vfs.Faulty{Disk: vfs.NewMem(), Before: func(op vfs.Op) error {
+			if armed && op.Changes() {
+				if changes++; changes == fail {
+					return errors.New("no disk")
+				}
+			}
+			return nil
+		}})
+		_, err := s.LoadEpochs(zk.MakeZxid(3, 1))
+		must(t, errors.Join(err, s.SetAccepted(4), s.beginRejoining()))
+		armed = true
+		err = s.SetCurrent(4)
+		if changes < fail {
+			must(t, err)
+			break
+		}
+		if err == nil || s.Epochs().Current != 3 {
+			t.Errorf("operation %d fails, and SetCurrent returned %v, current %d", fail, err, s.Epochs().Current)
 		}
 	}
 }
