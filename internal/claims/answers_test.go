@@ -3,6 +3,7 @@ package claims
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/conclave-project/conclave/election"
 )
@@ -35,7 +36,7 @@ func TestClaimThatFindsItselfWithdraws(t *testing.T) {
 	asks(t, c.Answer(at(2), Answer{Kind: Unanswered}), Pause)
 	asks(t, c.Answer(at(200), Answer{Kind: Woken}), Read)
 	w := asks(t, c.Answer(at(201), shown(taken, "2")), Write)
-	if undone := w.Record; w.Version != "2" || undone.Nonce != "" || undone.Holder != "" || undone.Token != taken.Token {
+	if undone := w.Record; w.Version != "2" || undone.Nonce != "" || undone.Holder != "" || undone.Token != taken.Token || undone.Heartbeat <= taken.Heartbeat {
 		t.Fatalf("writes %+v over version %s, not that nobody holds it", undone, w.Version)
 	}
 	undone := w.Record
@@ -133,5 +134,19 @@ func TestTakeCountsOnFromWhatWasForgotten(t *testing.T) {
 	asks(t, c.Answer(at(1002), Answer{Kind: Woken}), Read)
 	if w := asks(t, show(1003), Write); w.Record.Nonce != "a" || w.Record.Token <= 9 {
 		t.Errorf("takes with token %d, and 9 was given", w.Record.Token)
+	}
+}
+
+// TestEndOfALeadershipStands: who leads next does not change why the last one has ended, and the
+// heartbeat of a release is a new one (record-R2).
+func TestEndOfALeadershipStands(t *testing.T) {
+	taken := Record{Heartbeat: 7}.taken(claimOfA, 0, "1", time.UnixMilli(3000))
+	released := taken.released(time.UnixMilli(7000), election.ReasonResigned)
+	if released.Heartbeat <= taken.Heartbeat {
+		t.Errorf("released with heartbeat %d after %d", released.Heartbeat, taken.Heartbeat)
+	}
+	next := released.taken(claimOfA, 0, "1", time.UnixMilli(9000)).History
+	if len(next) != 2 || next[0].Reason != election.ReasonResigned.String() || !next[0].Until.Equal(time.UnixMilli(7000)) {
+		t.Errorf("after the next take: %+v", next)
 	}
 }
