@@ -23,7 +23,7 @@ func (m *Model) createSession(h *zk.TxnHeader, t *zk.Txn) error {
 	if m.sessions[h.Session] != nil {
 		return broken(propertyEphemeral, "E1: %s gives the id of session %v again", number(h.Zxid), h.Session)
 	}
-	m.sessions[h.Session] = &life{created: h.Zxid, timeoutMs: t.TimeoutMs, ephemerals: map[string]bool{}}
+	m.sessions[h.Session] = &life{timeoutMs: t.TimeoutMs, ephemerals: map[string]bool{}}
 	return nil
 }
 

@@ -89,16 +89,15 @@ const (
 // childChange is the creation or deletion of a child.
 type childChange struct {
 	zxid  zk.Zxid
-	name  string
 	sum   uint64 // of the hashes of all children's names
 	count int
 }
 
 // life is a session, as transactions show it.
 type life struct {
-	created, closed zk.Zxid
-	timeoutMs       int32
-	ephemerals      map[string]bool
+	closed     zk.Zxid
+	timeoutMs  int32
+	ephemerals map[string]bool
 }
 
 // NewModel returns the tree of a new ensemble.
@@ -180,7 +179,7 @@ func (m *Model) changeChild(path string, zxid zk.Zxid, comes bool) {
 	} else {
 		count--
 	}
-	t.children = append(t.children, childChange{zxid: zxid, name: name, sum: sum ^ hashOf(name), count: count})
+	t.children = append(t.children, childChange{zxid: zxid, sum: sum ^ hashOf(name), count: count})
 }
 
 // hashOf is FNV-1a, with the bits mixed well enough for sums of hashes to be distinct.

@@ -82,15 +82,6 @@ func (a *Arena) SameClass(x, y int) bool {
 	return cx == cy
 }
 
-// granulesOf returns the size of a class.
-func granulesOf(class int) uint32 {
-	if class < fineClasses {
-		return uint32(class) + 1
-	}
-	power, part := (class-fineClasses)/4+6, uint32(class-fineClasses)%4
-	return 1<<power + (part+1)*(1<<(power-2))
-}
-
 // listOf returns the list for a run: of the largest class that fits into it.
 func listOf(granules uint32) int {
 	switch {

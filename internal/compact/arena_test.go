@@ -211,6 +211,15 @@ func TestArenaBlocksNeverOverlap(t *testing.T) {
 	}
 }
 
+// granulesOf returns the size of a class.
+func granulesOf(class int) uint32 {
+	if class < fineClasses {
+		return uint32(class) + 1
+	}
+	power, part := (class-fineClasses)/4+6, uint32(class-fineClasses)%4
+	return 1<<power + (part+1)*(1<<(power-2))
+}
+
 func TestClassesCoverEverySize(t *testing.T) {
 	for n := 1; n <= classBytes; n++ {
 		class, granules := classOf(n)

@@ -22,7 +22,6 @@ type zabServer struct {
 	disk     *disk
 	tree     []zab.Record
 	serving  bool
-	epoch    uint32
 	needSnap bool
 	loading  zab.LinkID // the link on which a snapshot is expected
 	arrived  map[zab.LinkID][]zab.Record
@@ -233,7 +232,7 @@ func (z *zabServer) carryOutForClients(e *zab.Effect) {
 	case zab.EffectDeliver:
 		z.deliver(e.Record)
 	case zab.EffectServe:
-		z.serving, z.epoch = true, e.Epoch
+		z.serving = true
 		if z.peer.State() == zab.Leading {
 			z.note(NoteRole, "leads in epoch %d: a quorum has its history", e.Epoch)
 		} else {

@@ -55,7 +55,6 @@ type process struct {
 	wakeMs   int64 // the latest time for which a step is planned
 	serving  bool
 	roles    int // number of roles in which it has served
-	epoch    uint32
 
 	addressing
 	settings settings
@@ -188,7 +187,7 @@ func (p *process) start() {
 		return
 	}
 	p.hasMet = false
-	p.up, p.woken, p.serving, p.epoch, p.wakeMs = true, false, false, 0, 0
+	p.up, p.woken, p.serving, p.wakeMs = true, false, false, 0
 	p.inbox, p.inFlight, p.dialing = nil, nil, 0
 	p.lanes.first, p.lanes.others, p.lanes.spokeMs, p.waitedMs = nil, nil, map[zab.LinkID]int64{}, 0
 	p.links, p.linkID, p.phantoms = map[zab.LinkID]*link{}, 0, phantoms{}

@@ -34,7 +34,6 @@ import (
 const (
 	headerBytes = 32
 	digestBytes = 12
-	zxidOffset  = 12
 	timeOffset  = 20
 	opOffset    = 28
 )
@@ -111,15 +110,6 @@ func appendACLs(b []byte, acls []zk.ACL) []byte {
 		b = jute.AppendString(jute.AppendString(b, acls[i].Scheme), acls[i].ID)
 	}
 	return b
-}
-
-// Zxid reads the zxid of a transaction's bytes without decoding the rest.
-func Zxid(payload []byte) (zk.Zxid, error) {
-	if len(payload) < headerBytes {
-		return 0, fmt.Errorf("txn: %d bytes are less than a header", len(payload))
-	}
-	d := jute.NewDecoder(payload[zxidOffset:], 0)
-	return zk.Zxid(d.Long()), nil
 }
 
 // TimeMs reads when a transaction was decided, in ms since 1970, without decoding the rest.

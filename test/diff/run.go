@@ -39,7 +39,6 @@ type transcript [][]string
 type session struct {
 	id       zk.SessionID
 	password zk.Password
-	gone     bool // expired or closed
 }
 
 // A run plays a script against one server. It is used once, by one goroutine.
@@ -413,9 +412,6 @@ func appendStep(b []byte, s *step, seen zk.Zxid) []byte {
 // after checks whether the connection has survived a request that may end it.
 func (r *run) after(at, slot int) {
 	s := &r.script.steps[at]
-	if s.op == zk.OpCloseSession {
-		r.sessions[r.conns[slot].session].gone = true
-	}
 	if s.ends {
 		r.awaitEnd(at, slot)
 		return
@@ -460,7 +456,6 @@ func (r *run) expire(at int, s *step) {
 	if r.conns[s.conn] == nil {
 		return
 	}
-	r.sessions[at].gone = true
 	before, ok := r.ping(at, s.server)
 	if !ok {
 		return

@@ -65,7 +65,7 @@ func (m Mutant) before(p *server, event fle.Event) bool {
 func (m Mutant) after(p *server, event fle.Event, effects []fle.Effect) []fle.Effect {
 	switch m {
 	case JoinsSilently:
-		return untold(p, event, effects)
+		return untold(p, effects)
 	case DoubtUnsaid:
 		return slices.DeleteFunc(slices.Clone(effects), func(e fle.Effect) bool { _, is := e.(fle.Doubt); return is })
 	}
@@ -73,7 +73,7 @@ func (m Mutant) after(p *server, event fle.Event, effects []fle.Effect) []fle.Ef
 }
 
 // untold removes the messages of a joining server to servers that have not asked.
-func untold(p *server, event fle.Event, effects []fle.Effect) []fle.Effect {
+func untold(p *server, effects []fle.Effect) []fle.Effect {
 	at := slices.IndexFunc(effects, func(e fle.Effect) bool { joined, is := e.(fle.Elected); return is && joined.Joined })
 	if at < 0 || p.Machine.State() != fle.Following {
 		return effects

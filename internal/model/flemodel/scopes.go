@@ -29,8 +29,8 @@ var (
 )
 
 // reconfig returns the scope of a change of the ensemble {0, 1, 2}.
-func reconfig(text string, delays, repeats int, next ...quorum.ID) Scope {
-	return Scope{Text: text, Servers: 4, Zxids: [][]uint32{{1, 1, 1, 1}, {1, 1, 2, 2}}, Delays: delays, Looks: 2, Repeats: repeats,
+func reconfig(text string, delays int, next ...quorum.ID) Scope {
+	return Scope{Text: text, Servers: 4, Zxids: [][]uint32{{1, 1, 1, 1}, {1, 1, 2, 2}}, Delays: delays, Looks: 2,
 		Change: &Change{Next: next, Knows: [][]Knowledge{
 			{Nothing, Nothing, Nothing, Logged},
 			{Nothing, Nothing, Logged, Logged},
@@ -43,8 +43,8 @@ func reconfig(text string, delays, repeats int, next ...quorum.ID) Scope {
 
 // Changes of the ensemble: one server is added, or one replaces another.
 var (
-	SmallJoin    = reconfig("3 to 4 servers, 1 held back; who knows of it: 6 ways", 1, 0, 0, 1, 2, 3)
-	SmallReplace = reconfig("server 3 in place of 0, 1 held back; 6 ways", 1, 0, 1, 2, 3)
-	FullJoin     = reconfig("3 to 4 servers, 2 held back; who knows of it: 6 ways", 2, 0, 0, 1, 2, 3)
-	FullReplace  = reconfig("server 3 in place of 0, 2 held back; 6 ways", 2, 0, 1, 2, 3)
+	SmallJoin    = reconfig("3 to 4 servers, 1 held back; who knows of it: 6 ways", 1, 0, 1, 2, 3)
+	SmallReplace = reconfig("server 3 in place of 0, 1 held back; 6 ways", 1, 1, 2, 3)
+	FullJoin     = reconfig("3 to 4 servers, 2 held back; who knows of it: 6 ways", 2, 0, 1, 2, 3)
+	FullReplace  = reconfig("server 3 in place of 0, 2 held back; 6 ways", 2, 1, 2, 3)
 )

@@ -192,7 +192,7 @@ func (s *server) carryOutForClients(e *zab.Effect) {
 	case zab.EffectRevalidate, zab.EffectRevalidated:
 		s.revalidate(e)
 	case zab.EffectTouch:
-		s.touched(e)
+		s.touched()
 	case zab.EffectSynced:
 		s.w.synced(s)
 	}
@@ -322,7 +322,7 @@ func (s *server) revalidates() {
 
 // touched takes the sessions that a learner has gathered. An observer master passes them on at
 // once.
-func (s *server) touched(e *zab.Effect) {
+func (s *server) touched() {
 	if s.peer.State() != zab.Leading {
 		s.push(zab.Event{Kind: zab.EventTouched})
 	}

@@ -62,7 +62,6 @@ type World struct {
 
 	trace strings.Builder
 	hash  uint64
-	lines int
 	tally Tally
 }
 
@@ -121,7 +120,6 @@ func (w *World) note(format string, args ...any) {
 	for _, b := range []byte(line) {
 		w.hash = (w.hash ^ uint64(b)) * 1099511628211
 	}
-	w.lines++
 	if w.opts.KeepTrace {
 		if !w.opts.Calm {
 			fmt.Fprintf(&w.trace, "%6d ", w.nowMs)
