@@ -19,6 +19,31 @@ func TestEveryPackageIsOnTheMap(t *testing.T) {
 	}
 }
 
+// The packages outside the map have a sentence of their own: those of the command by their names,
+// modules and tests by their directories.
+func TestPackagesOutsideTheMapAreNamed(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern, from := range map[string]string{"cmd/conclave/internal/*": "cmd/conclave", "test/*": "", "client/*/go.mod": "",
+		"election/*/go.mod": "", "election/fence/*/go.mod": ""} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d, %v", pattern, len(found), err)
+		}
+		for _, dir := range found {
+			name, err := filepath.Rel(filepath.Join(root, from), strings.TrimSuffix(filepath.ToSlash(dir), "/go.mod"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(text), "`"+filepath.ToSlash(name)+"`") {
+				t.Errorf("ARCHITECTURE.md does not say what %s is", name)
+			}
+		}
+	}
+}
+
 func TestPackagesImportOnlyLowerLayersAndNoHigherKind(t *testing.T) {
 	for _, s := range sources(t) {
 		if !s.onMap() {
