@@ -158,7 +158,7 @@ func (c *call) outlives(client *Client, p *patience) (lost <-chan struct{}, spen
 // cancel ends the call unless it is completed. The caller holds Client.mu.
 func (c *call) cancel(why error, client *Client) {
 	c.ctxErr = why
-	client.step(clientsession.Event{Kind: clientsession.Cancel, Call: &c.Call}, nil)
+	client.step(clientsession.Event{Kind: clientsession.Cancel, Call: &c.Call})
 }
 
 // submit sends a call, or queues it until there is a connection. It does not check for
@@ -182,7 +182,7 @@ func (c *Client) submitWhenSpace(ctx context.Context, call *call, p *patience) e
 			return err
 		}
 		if !c.full() {
-			c.step(event, nil)
+			c.step(event)
 			c.mu.Unlock()
 			return nil
 		}

@@ -251,7 +251,7 @@ func (c *Client) SetServers(servers string) error {
 		return nil
 	}
 	c.servers = list
-	c.step(clientsession.Event{Kind: clientsession.Reseat}, nil)
+	c.step(clientsession.Event{Kind: clientsession.Reseat})
 	return nil
 }
 
@@ -277,7 +277,7 @@ func (c *Client) close() error {
 	last := c.newCall(&zk.Request{Op: zk.OpCloseSession}, nil)
 	c.mu.Lock()
 	ended := c.err != nil
-	c.step(clientsession.Event{Kind: clientsession.Close, Call: &last.Call}, nil)
+	c.step(clientsession.Event{Kind: clientsession.Close, Call: &last.Call})
 	c.mu.Unlock()
 	err := last.wait(ctx, c, nil)
 	c.Detach()
@@ -293,7 +293,7 @@ func (c *Client) close() error {
 // the session, in the way of others: release it before.
 func (c *Client) Detach() Session {
 	c.mu.Lock()
-	c.step(clientsession.Event{Kind: clientsession.Detach}, nil)
+	c.step(clientsession.Event{Kind: clientsession.Detach})
 	c.mu.Unlock()
 	c.workers.Wait()
 	c.group.Wait()

@@ -54,7 +54,7 @@ func (c *Client) tellResolved(list []string, found [][]string) bool {
 		return false
 	}
 	c.names = names
-	c.step(event, nil)
+	c.step(event)
 	return true
 }
 

@@ -38,8 +38,8 @@ func TestWriteThatWasNotAppliedIsNotSent(t *testing.T) {
 		synctest.Wait()
 		call := c.newCall(&zk.Request{Op: zk.OpSetData, Path: "/a", Version: -1}, nil)
 		c.mu.Lock()
-		c.step(clientsession.Event{Kind: clientsession.Submit, Call: &call.Call}, nil)
-		c.step(clientsession.Event{Kind: clientsession.Resolved, Addresses: []string{"b:1"}, Found: true}, nil)
+		c.step(clientsession.Event{Kind: clientsession.Submit, Call: &call.Call})
+		c.step(clientsession.Event{Kind: clientsession.Resolved, Addresses: []string{"b:1"}, Found: true})
 		c.mu.Unlock()
 		err = call.wait(t.Context(), c, nil)
 		if !errors.Is(err, zk.ErrConnectionLoss) || call.outcome != NotApplied {

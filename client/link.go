@@ -105,7 +105,7 @@ func (l *link) lost(err error) {
 		l.c.cause = fmt.Errorf("server %s: %w", l.address, err)
 		l.err = err
 	}
-	l.c.step(clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err}, nil)
+	l.c.step(clientsession.Event{Kind: clientsession.Lost, Conn: l.conn, Cause: err})
 }
 
 // open dials and stores the socket.
@@ -126,7 +126,7 @@ func (l *link) open() error {
 		return errors.New("dropped while dialling")
 	}
 	l.socket = socket
-	l.c.step(clientsession.Event{Kind: clientsession.Dialed, Conn: l.conn}, nil)
+	l.c.step(clientsession.Event{Kind: clientsession.Dialed, Conn: l.conn})
 	l.c.group.Go(l.write)
 	return nil
 }
@@ -341,6 +341,6 @@ func (l *link) takeGreeting(frame []byte) error {
 		l.held = &e
 		return nil
 	}
-	l.c.step(e, nil)
+	l.c.step(e)
 	return nil
 }

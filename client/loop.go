@@ -8,14 +8,13 @@ import (
 )
 
 // step gives the machine an event and carries out the effects. The caller holds Client.mu.
-// Calls that a reply has completed are appended to ready; the caller then has to decode
-// them.
-func (c *Client) step(e clientsession.Event, ready *[]*call) {
-	c.stepAt(c.clock.Now().Millis(), e, ready)
+func (c *Client) step(e clientsession.Event) {
+	c.stepAt(c.clock.Now().Millis(), e, nil)
 }
 
 // stepAt is step with a known time, for several events at once: reading the clock is a
-// system call. A nowMs of 0 means that no time has passed.
+// system call. A nowMs of 0 means that no time has passed. Calls that a reply has completed
+// are appended to ready, unless it is nil; the caller then has to decode and wake them.
 func (c *Client) stepAt(nowMs int64, e clientsession.Event, ready *[]*call) {
 	c.event = e // so it is not allocated each time
 	effects := c.machine.Step(nowMs, &c.event)
@@ -46,7 +45,7 @@ func (c *Client) stepAt(nowMs int64, e clientsession.Event, ready *[]*call) {
 func (c *Client) post(e clientsession.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.step(e, nil)
+	c.step(e)
 }
 
 func (c *Client) carryOut(e *clientsession.Effect, ready *[]*call) {

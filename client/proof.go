@@ -119,6 +119,6 @@ func (l *link) proved(err error) error {
 	}
 	l.c.mu.Lock()
 	defer l.c.mu.Unlock()
-	l.c.step(greeting, nil)
+	l.c.step(greeting)
 	return err
 }

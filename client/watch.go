@@ -58,7 +58,7 @@ func (w *Watch) Close() {
 	w.c.mu.Lock()
 	defer w.c.mu.Unlock()
 	if !w.ended {
-		w.c.step(clientsession.Event{Kind: clientsession.Unwatch, Watch: &w.inner}, nil)
+		w.c.step(clientsession.Event{Kind: clientsession.Unwatch, Watch: &w.inner})
 		w.end(ErrWatchClosed)
 	}
 }

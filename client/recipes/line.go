@@ -187,16 +187,7 @@ func (p *place) awaitEnd(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	defer w.Close()
-	select {
-	case _, ok := <-w.Events():
-		if !ok {
-			return w.Err()
-		}
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return wait(ctx, w)
 }
 
 // inOrder returns the contenders among names in the order of their numbers. The server's

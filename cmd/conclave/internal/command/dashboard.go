@@ -66,7 +66,7 @@ func (v *dashFlags) run(c *cobra.Command, _ []string) error {
 		return err
 	}
 	logger := slog.New(slog.NewTextHandler(c.ErrOrStderr(), nil))
-	d := dashboard.New(source, dashboard.Options{Changes: v.changes, Version: version, Logger: logger, Lab: laboratory(c.Context())})
+	d := dashboard.New(source, dashboard.Options{Changes: v.changes, Version: version, Logger: logger, Lab: laboratory()})
 	d.Serve(l)
 	defer source.close()
 	defer d.Close()
@@ -97,7 +97,7 @@ func (v *dashFlags) source() (*dashSource, error) {
 
 // laboratory returns the laboratory that is embedded in this program; nil if it has to be
 // built first, which `conclave lab` does.
-func laboratory(ctx context.Context) http.Handler {
+func laboratory() http.Handler {
 	machines, ok, err := labsite.Carried()
 	if !ok || err != nil {
 		return nil
@@ -119,7 +119,7 @@ func serveDashboard(ctx context.Context, address string, source *dashSource, cha
 	if err != nil {
 		return "", nil, err
 	}
-	d := dashboard.New(source, dashboard.Options{Changes: changes, Log: source.log != nil, Version: version, Logger: logger, Lab: laboratory(ctx)})
+	d := dashboard.New(source, dashboard.Options{Changes: changes, Log: source.log != nil, Version: version, Logger: logger, Lab: laboratory()})
 	d.Serve(l)
 	return "http://" + l.Addr().String() + "/", func() { d.Close(); source.close() }, nil
 }

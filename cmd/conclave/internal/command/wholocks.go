@@ -57,7 +57,7 @@ func (v *whoLocks) run(c *cobra.Command, args []string) error {
 			return err
 		}
 		if len(all) > 0 {
-			if err := v.locate(c, s, all); err != nil {
+			if err := v.locate(c, all); err != nil {
 				return err
 			}
 		}
@@ -76,7 +76,7 @@ func (v *whoLocks) run(c *cobra.Command, args []string) error {
 }
 
 // locate finds out where the clients are.
-func (v *whoLocks) locate(c *cobra.Command, s *session, all []contender) error {
+func (v *whoLocks) locate(c *cobra.Command, all []contender) error {
 	store, options, err := v.options()
 	if err != nil {
 		return err
