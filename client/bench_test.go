@@ -16,15 +16,7 @@ func BenchmarkPipelined(b *testing.B) {
 	}
 	defer listener.Close()
 	f := &fake{}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go (&fakeConn{fake: f, Conn: conn}).serve()
-		}
-	}()
+	go f.serve(listener)
 	c, err := Dial(b.Context(), listener.Addr().String(), Options{})
 	if err != nil {
 		b.Fatal(err)

@@ -449,15 +449,7 @@ func TestNamesAreLookedUpAgainForEachRound(t *testing.T) {
 	must(t, err)
 	defer listener.Close()
 	f := &fake{}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go (&fakeConn{fake: f, Conn: conn}).serve()
-		}
-	}()
+	go f.serve(listener)
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	c, err := Dial(awaittest.Within(t), "no-such-host.invalid:1,localhost:"+port, Options{})
 	must(t, err)

@@ -105,6 +105,17 @@ func (f *fakeConn) readFrame() ([]byte, error) {
 	return payload, err
 }
 
+// serve answers on the connections that arrive, until the listener is closed.
+func (f *fake) serve(listener net.Listener) {
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go (&fakeConn{fake: f, Conn: conn}).serve()
+	}
+}
+
 func (f *fakeConn) serve() {
 	defer func() {
 		f.mu.Lock()

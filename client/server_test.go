@@ -53,22 +53,7 @@ func TestTheSuitePassesAgainstConclave(t *testing.T) {
 	runSuite(t, addr)
 }
 
-// slow is a disk whose syncs take time, as those of real disks do.
-type slow struct{ vfs.FS }
-
-type slowFile struct{ vfs.File }
-
-func (s slow) Create(name string) (vfs.File, error) {
-	f, err := s.FS.Create(name)
-	return slowFile{f}, err
-}
-
-func (f slowFile) Sync() error {
-	awaittest.RealTime(5*time.Millisecond, "the disk is slow")
-	return f.File.Sync()
-}
-
 func TestTheSuitePassesAgainstConclaveWithASlowDisk(t *testing.T) {
-	addr, _ := serveUntil(t, slow{vfs.NewMem()})
+	addr, _ := serveUntil(t, servertest.SlowDisk(vfs.NewMem(), 5*time.Millisecond))
 	runSuite(t, addr)
 }

@@ -36,15 +36,7 @@ func TestServersAreCheckedByTheNameTheyAreListedBy(t *testing.T) {
 	must(t, err)
 	defer listener.Close()
 	f := &fake{}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go (&fakeConn{fake: f, Conn: conn}).serve()
-		}
-	}()
+	go f.serve(listener)
 	_, port, _ := net.SplitHostPort(listener.Addr().String())
 	o := Options{TLS: &tls.Config{RootCAs: pool}}
 	c, err := Dial(awaittest.Within(t), "localhost:"+port, o)

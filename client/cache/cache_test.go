@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -16,35 +15,11 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/servertest"
 	"github.com/conclave-project/conclave/zk"
 )
 
 func serve(t *testing.T) string { return conclavetest.Start(t).Servers() }
-
-// wire dials like net.Dialer and can close the connections that it has opened.
-type wire struct {
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func (s *wire) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.conns = append(s.conns, conn)
-	}
-	return conn, err
-}
-
-func (s *wire) cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, conn := range s.conns {
-		_ = conn.Close()
-	}
-	s.conns = nil
-}
 
 func dial(t *testing.T, addr string, o client.Options) *client.Client {
 	t.Helper()
@@ -123,9 +98,9 @@ func TestCopyIsTheTreeAfterSync(t *testing.T) {
 
 func copyIsTheTree(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	addr, ctx, network := serve(t), awaittest.Within(t), &wire{}
+	addr, ctx, network := serve(t), awaittest.Within(t), &servertest.Links{}
 	writer := dial(t, addr, client.Options{})
-	reader := dial(t, addr, client.Options{Dialer: network.dial, BackoffMax: 10 * time.Millisecond, WatchQueue: 1 + r.IntN(40),
+	reader := dial(t, addr, client.Options{Dialer: network.Dial, BackoffMax: 10 * time.Millisecond, WatchQueue: 1 + r.IntN(40),
 		ReplyBytesMax: replyBytesMax})
 	k, err := New(ctx, reader, "/top", Options{InFlightMax: 1 + r.IntN(20)})
 	must(t, err)
@@ -173,7 +148,7 @@ func copyIsTheTree(t *testing.T, seed uint64) {
 				t.Fatal(err)
 			}
 			if r.IntN(60) == 0 {
-				network.cut()
+				network.Cut()
 			}
 		}
 		for k.Sync(ctx) != nil { // a lost connection ends the request without a promise

@@ -12,6 +12,7 @@ import (
 	"github.com/conclave-project/conclave/client"
 	"github.com/conclave-project/conclave/conclavetest"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/servertest"
 	"github.com/conclave-project/conclave/zk"
 )
 
@@ -26,20 +27,20 @@ func TestDirectoryThatIsTooWideCostsItsOwnChildrenOnly(t *testing.T) {
 			// With the usual ticks, client and server would lose each other over these
 			// names if many programs share a core.
 			addr := conclavetest.Start(t, conclavetest.TickTime(5*time.Second)).Servers()
-			ctx, network := awaittest.Within(t), &wire{}
+			ctx, network := awaittest.Within(t), &servertest.Links{}
 			writer := dial(t, addr, client.Options{})
 			for _, path := range []string{"/top/mine/a/b", "/top/wide"} {
 				_, _, err := writer.CreateAll(ctx, path, []byte("old"), client.CreateOptions{})
 				must(t, err)
 			}
-			k, err := New(ctx, dial(t, addr, client.Options{Dialer: network.dial, ReplyBytesMax: it.replyBytesMax}), "/top", Options{})
+			k, err := New(ctx, dial(t, addr, client.Options{Dialer: network.Dial, ReplyBytesMax: it.replyBytesMax}), "/top", Options{})
 			must(t, err)
 			defer k.Close()
 			for i := range it.children {
 				_, _, err := writer.Create(ctx, fmt.Sprintf("/top/wide/%03d", i)+strings.Repeat("x", it.nameBytes), nil, client.CreateOptions{})
 				must(t, err)
 			}
-			network.cut()
+			network.Cut()
 			for _, path := range []string{"/top/mine/a/b", "/top/wide"} {
 				_, err := writer.Set(ctx, path, []byte("new"), -1)
 				must(t, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -19,53 +18,12 @@ import (
 	"github.com/conclave-project/conclave/zk"
 )
 
-// slow is a disk whose syncs take time, as on real disks: a write is in progress long
-// enough to be overtaken.
-type slow struct{ vfs.FS }
-
-type slowFile struct{ vfs.File }
-
-func (s slow) Create(name string) (vfs.File, error) {
-	f, err := s.FS.Create(name)
-	return slowFile{f}, err
-}
-
-func (f slowFile) Sync() error {
-	awaittest.RealTime(2*time.Millisecond, "the disk is slow")
-	return f.File.Sync()
-}
-
 // serve runs a Conclave server on a memory disk until the test ends.
 func serve(t *testing.T) string { return serveOn(t, vfs.NewMem()) }
 
 func serveOn(t *testing.T, disk vfs.FS) string {
 	t.Helper()
-	return servertest.Start(t, func(config *server.Config) { config.FS = slow{disk} })
-}
-
-// shaky dials like net.Dialer and can close the connections that it has opened.
-type shaky struct {
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-func (s *shaky) dial(ctx context.Context, network, address string) (net.Conn, error) {
-	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if err == nil {
-		s.conns = append(s.conns, conn)
-	}
-	return conn, err
-}
-
-func (s *shaky) cut() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, conn := range s.conns {
-		_ = conn.Close()
-	}
-	s.conns = nil
+	return servertest.Start(t, func(config *server.Config) { config.FS = servertest.SlowDisk(disk, 2*time.Millisecond) })
 }
 
 func dialed(t *testing.T, addr string, o client.Options) *client.Client {
@@ -93,8 +51,8 @@ func TestALockHasOneHolderThoughConnectionsAreCut(t *testing.T) {
 	var tokens []zk.Zxid
 	var group sync.WaitGroup
 	for range 4 {
-		network := &shaky{}
-		c := dialed(t, addr, client.Options{Dialer: network.dial, BackoffMax: 20 * time.Millisecond})
+		network := &servertest.Links{}
+		c := dialed(t, addr, client.Options{Dialer: network.Dial, BackoffMax: 20 * time.Millisecond})
 		lock := NewLock(c, "/locks/a", Options{Data: []byte("me")})
 		done := make(chan struct{})
 		group.Go(func() {
@@ -105,7 +63,7 @@ func TestALockHasOneHolderThoughConnectionsAreCut(t *testing.T) {
 					return
 				case <-time.After(pause):
 					pause += time.Millisecond // so that a slow machine gets on, too
-					network.cut()
+					network.Cut()
 				}
 			}
 		})

@@ -2,7 +2,8 @@
 //
 // Tests may change its configuration, and get its address for clients once it serves them.
 // The server stores its data on a memory disk unless a change says otherwise, logs nothing,
-// and ends with the test. For ensembles there is package inprocess.
+// and ends with the test. It may have a slow disk, and links to it that a test cuts. For
+// ensembles there is package inprocess.
 package servertest
 
 import (
