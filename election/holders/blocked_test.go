@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/holders"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // TestBlockedLogGathersNoGoroutines: each act has electors of its own, and none of them waits
@@ -18,7 +19,7 @@ import (
 // counted, and of each leadership it is told both the beginning and the end, or neither.
 func TestBlockedLogGathersNoGoroutines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		full := make(chan struct{})
 		told, missed := 0, 0
 		var lasting []election.Token // one of several places may have the same token as another

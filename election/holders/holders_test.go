@@ -16,25 +16,8 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/holders"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
-
-// bubble is the clock of a test whose time passes when all goroutines wait.
-type bubble struct{ began time.Time }
-
-func (b bubble) Now() clock.Instant { return clock.Instant(time.Since(b.began)) }
-
-func (b bubble) Timer(at clock.Instant) clock.Timer {
-	fired := make(chan struct{})
-	return bubbleTimer{fired, time.AfterFunc(at.Sub(b.Now()), func() { close(fired) })}
-}
-
-type bubbleTimer struct {
-	fired chan struct{}
-	timer *time.Timer
-}
-
-func (t bubbleTimer) C() <-chan struct{} { return t.fired }
-func (t bubbleTimer) Stop()              { t.timer.Stop() }
 
 // cut is the way of one candidate to the store, until the candidate is partitioned, frozen or
 // killed: then it renews and releases nothing any more. Grants take a moment, so that those of
@@ -113,7 +96,7 @@ func TestNeverMoreThanNAct(t *testing.T) {
 	const candidates, places, seeds = 8, 3, 20
 	for seed := range uint64(seeds) {
 		synctest.Test(t, func(t *testing.T) {
-			c := bubble{time.Now()}
+			c := bubble.Clock(1)
 			store := electiontest.NewStore(c)
 			a := &acting{t: t, places: map[int]bool{}, ids: map[string]bool{}}
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -166,7 +149,7 @@ func hold(ctx context.Context, t *testing.T, c clock.Clock, way *cut, id string,
 // at the same moment.
 func TestCandidateActsInOnePlaceOfThoseThatItIsGranted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		h, err := holders.New(&cut{backend: electiontest.NewStore(c)}, "pool", 8, election.Options{ID: "a", Lease: 10 * time.Second, Clock: c})
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +190,7 @@ func TestHoldReturnsWhatTheFunctionDoes(t *testing.T) {
 func TestPriorityEndsNoHolders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places, lease = 5, 10 * time.Second
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		store := record.New(record.NewMemory(c), record.Options{Clock: c})
 		ctx, cancel := context.WithCancel(t.Context())
 		var ended, checks, acts atomic.Int32

@@ -21,6 +21,7 @@ import (
 	"github.com/conclave-project/conclave/election/holders"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // judge watches the readers and writers.
@@ -157,7 +158,7 @@ func TestWritersExcludeAllAndDoNotStarve(t *testing.T) {
 }
 
 func contend(t *testing.T, open func(clock.Clock) election.Backend, seed uint64, readers, writers int) {
-	c := bubble{time.Now()}
+	c := bubble.Clock(1)
 	store := open(c)
 	if closer, ok := store.(interface{ Close() error }); ok {
 		defer func() { _ = closer.Close() }() // ends the goroutines that watch for those that were killed
@@ -328,7 +329,7 @@ func TestFunctionThatIsOverIsNotStuck(t *testing.T) {
 }
 
 func outage(t *testing.T, writes, waits bool) {
-	c, stuck, acted := bubble{time.Now()}, atomic.Int32{}, atomic.Int32{}
+	c, stuck, acted := bubble.Clock(1), atomic.Int32{}, atomic.Int32{}
 	way := &cut{backend: electiontest.NewStore(c)}
 	lock := func(id string, way election.Backend) *holders.RWLock {
 		l, err := holders.NewRWLock(way, "tables", 1, election.Options{ID: id, Lease: lockLease, Clock: c,
@@ -431,7 +432,7 @@ func TestCandidateWhoseLogIsBlockedStopsNobody(t *testing.T) {
 }
 
 func blocked(t *testing.T, writes bool) {
-	c := bubble{time.Now()}
+	c := bubble.Clock(1)
 	store := electiontest.NewStore(c)
 	lock := func(id string, onEvent func(election.Event)) *holders.RWLock {
 		l, err := holders.NewRWLock(store, "tables", 1, election.Options{ID: id, Lease: lockLease, Clock: c, OnEvent: onEvent})

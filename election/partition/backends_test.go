@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election/backend/file"
 	"github.com/conclave-project/conclave/election/partition"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // A group works on every kind of backend: one with a queue (the other tests), one
@@ -16,7 +17,7 @@ import (
 func TestGroupOnEveryShapeOfBackend(t *testing.T) {
 	t.Run("record", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			c := bubble{time.Now()}
+			c := bubble.Clock(1)
 			memory := record.NewMemory(c)
 			carries(t, election.Options{Lease: time.Second, Clock: c}, func() (election.Backend, error) {
 				return record.New(memory, record.Options{Clock: c}), nil

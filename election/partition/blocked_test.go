@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // TestMemberWhoseLogIsBlockedStillOwns (partition-P2): its OnEvent or its OnView no
@@ -92,7 +93,7 @@ func TestSlowOnEventIsToldTheEndOfEachLeadership(t *testing.T) {
 				delete(lasting, one)
 			}
 		}
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		member, err := partition.New(electiontest.NewStore(c), "group",
 			partition.Options{Partitions: partitions, MembersMax: 1, Election: election.Options{Clock: c, OnEvent: onEvent}})
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // hang has two members, a with the partitions 0 and 1, and b with 2 and 3. The functions
@@ -17,7 +18,7 @@ import (
 // the functions have ended, and how often a seat was taken.
 func hang(t *testing.T, functions ...string) (meanwhile, later map[string]int, taken election.Token) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		store := electiontest.NewStore(c)
 		ctx, cancel := context.WithCancel(context.Background())
 		goOn, ended := make(chan struct{}), make(chan struct{})

@@ -11,6 +11,7 @@ import (
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // TestLeaveEndsThoughTheOtherCannotWarmUp, as during the rollout of a new version that
@@ -43,7 +44,7 @@ func TestLeaveEndsThoughTheOtherCannotWarmUp(t *testing.T) {
 func TestMemberThatLeavesIsCheckedForHealth(t *testing.T) { synctest.Test(t, whoLeavesIsChecked) }
 
 func whoLeavesIsChecked(t *testing.T) {
-	c := bubble{time.Now()}
+	c := bubble.Clock(1)
 	var slow, sick atomic.Bool
 	warming := make(chan struct{}, 100)
 	g := newGroup(t, 4, func(o *partition.Options) {

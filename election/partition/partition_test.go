@@ -18,6 +18,7 @@ import (
 	"github.com/conclave-project/conclave/election/partition"
 	"github.com/conclave-project/conclave/election/record"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // patience is how long a test waits for what must happen.
@@ -183,7 +184,7 @@ func (g *group) during(f func()) (moves, gap int) {
 func TestJoinersGetTheirShareByTheFewestMoves(t *testing.T) { synctest.Test(t, joinersGetTheirShare) }
 
 func joinersGetTheirShare(t *testing.T) {
-	c := bubble{time.Now()}
+	c := bubble.Clock(1)
 	store := electiontest.NewStore(c)
 	g := newGroup(t, 12, func(o *partition.Options) { o.Election.Clock, o.MaxMoves = c, 2 })
 	g.join(store, "a")
@@ -247,7 +248,7 @@ func TestPartitionsOfALostMemberAreTakenOver(t *testing.T) {
 func TestWhoLeavesHandsOver(t *testing.T) { synctest.Test(t, whoLeavesHandsOver) }
 
 func whoLeavesHandsOver(t *testing.T) {
-	c := bubble{time.Now()}
+	c := bubble.Clock(1)
 	store := electiontest.NewStore(c)
 	warmed := make(chan string, 100)
 	g := newGroup(t, 8, func(o *partition.Options) {
@@ -294,7 +295,7 @@ type plain struct{ election.Backend }
 func TestBackendThatCannotHandOverMovesByResigning(t *testing.T) { synctest.Test(t, movesByResigning) }
 
 func movesByResigning(t *testing.T) {
-	c := bubble{time.Now()}
+	c := bubble.Clock(1)
 	store := plain{electiontest.NewStore(c)}
 	g := newGroup(t, 6, func(o *partition.Options) { o.Election.Clock = c })
 	a := g.join(store, "a")
@@ -544,7 +545,7 @@ func comeAndGo(t *testing.T, seed uint64) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	awhile := func() { time.Sleep(time.Duration(random.Int64N(int64(400 * time.Millisecond)))) }
-	c := bubble{time.Now()}
+	c := bubble.Clock(1)
 	store := electiontest.NewStore(c)
 	g := newGroup(t, 7, func(o *partition.Options) {
 		o.Election.Clock, o.Election.Lease, o.MaxMoves = c, 300*time.Millisecond, 2

@@ -9,6 +9,7 @@ import (
 
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // TestPartitionThatAMemberCannotWarmUpHoldsNoOtherUp (partition-P5), neither those of its
@@ -17,7 +18,7 @@ import (
 func TestPartitionThatAMemberCannotWarmUpHoldsNoOtherUp(t *testing.T) {
 	for _, broken := range []int{3, 7} {
 		synctest.Test(t, func(t *testing.T) {
-			c, works := bubble{time.Now()}, false
+			c, works := bubble.Clock(1), false
 			var g *group
 			g = newGroup(t, 8, func(o *partition.Options) {
 				o.Election.Clock, o.Election.WarmLimit = c, 10*time.Second

@@ -11,30 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
 	"github.com/conclave-project/conclave/internal/awaittest"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
-
-// bubble is a clock that keeps the time of a bubble.
-type bubble struct{ began time.Time }
-
-func (b bubble) Now() clock.Instant { return clock.Instant(time.Since(b.began)) }
-
-func (b bubble) Timer(at clock.Instant) clock.Timer {
-	fired := make(chan struct{})
-	return bubbleTimer{fired, time.AfterFunc(at.Sub(b.Now()), func() { close(fired) })}
-}
-
-type bubbleTimer struct {
-	fired chan struct{}
-	timer *time.Timer
-}
-
-func (t bubbleTimer) C() <-chan struct{} { return t.fired }
-func (t bubbleTimer) Stop()              { t.timer.Stop() }
 
 // denying is a store in which everything can be seen, but not everybody may take every election.
 type denying struct {
@@ -64,7 +46,7 @@ const stuckLease = 2 * time.Second
 // inBubble runs a test with a group in a bubble of time.
 func inBubble(t *testing.T, partitions int, deny func(claim election.Claim) bool, test func(t *testing.T, g *group, store *denying)) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		g := newGroup(t, partitions, func(o *partition.Options) { o.Election.Clock, o.Election.Lease = c, stuckLease })
 		test(t, g, &denying{Store: electiontest.NewStore(c), deny: deny})
 	})

@@ -10,13 +10,14 @@ import (
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/electiontest"
 	"github.com/conclave-project/conclave/election/partition"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // TestFunctionThatWasToldToEndEndsNoMember, whatever error it then returns, such as the
 // error of a cancelled query: it did not return the error on its own.
 func TestFunctionThatWasToldToEndEndsNoMember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		store := electiontest.NewStore(c)
 		ended := make(map[string]chan error)
 		members := make(map[string]*partition.Member)

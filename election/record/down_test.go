@@ -10,6 +10,7 @@ import (
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // TestRunEndsSoonWhileTheStoreIsDown, for a leader and for a candidate that waits, whatever
@@ -44,7 +45,7 @@ func TestRunEndsAtOnceWhenItsBackendIsClosed(t *testing.T) {
 // and returns how long they took, and how often the store was asked again.
 func endOfRun(t *testing.T, lease time.Duration, fail func(*record.Backend, *down)) (took time.Duration, asked int64) {
 	t.Helper()
-	c := bubble{time.Now()}
+	c := bubble.Clock(1)
 	store := &down{Memory: record.NewMemory(c)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
 
 // polled is a store that reports no changes: a leader looks when it renews.
@@ -19,7 +19,7 @@ func (polled) Watches() bool { return false }
 // TestRequestToResignIsNotLostToALaterOne: two operators send requests before the leader looks.
 func TestRequestToResignIsNotLostToALaterOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		store := polled{record.NewMemory(c)}
 		backend, _ := process(t, c, store, "other")
 		ended := make(chan error, 1)

@@ -10,25 +10,8 @@ import (
 	"github.com/conclave-project/conclave/clock"
 	"github.com/conclave-project/conclave/election"
 	"github.com/conclave-project/conclave/election/record"
+	"github.com/conclave-project/conclave/internal/bubble"
 )
-
-// bubble is the clock of a synctest bubble.
-type bubble struct{ began time.Time }
-
-func (b bubble) Now() clock.Instant { return clock.Instant(time.Since(b.began)) }
-
-func (b bubble) Timer(at clock.Instant) clock.Timer {
-	fired := make(chan struct{})
-	return bubbleTimer{fired, time.AfterFunc(at.Sub(b.Now()), func() { close(fired) })}
-}
-
-type bubbleTimer struct {
-	fired chan struct{}
-	timer *time.Timer
-}
-
-func (t bubbleTimer) C() <-chan struct{} { return t.fired }
-func (t bubbleTimer) Stop()              { t.timer.Stop() }
 
 const tryLease = 15 * time.Second
 
@@ -50,7 +33,7 @@ func TestTryOfANewProcessLeadsAfterADeadLeader(t *testing.T) {
 	for _, died := range []string{"the leader", "one that waited"} {
 		t.Run(died, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := bubble{time.Now()}
+				c := bubble.Clock(1)
 				store := record.NewMemory(c)
 				backend, _ := process(t, c, store, "dead")
 				grant, err := backend.Acquire(t.Context(), election.Claim{Election: "e", ID: "dead", Nonce: "dead", Lease: tryLease})
@@ -103,7 +86,7 @@ func (f forgetful) Write(ctx context.Context, name string, r record.Record, vers
 // meantime: the leader would hand over to a candidate of a higher priority.
 func TestTryOfANewProcessEndsWhenItSeesTheLeaderRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		store := record.NewMemory(c)
 		_, leader := process(t, c, store, "leader")
 		ctx, stop := context.WithCancel(t.Context())
@@ -136,7 +119,7 @@ func TestTryOfANewProcessEndsWhenItSeesTheLeaderRenew(t *testing.T) {
 // was elected.
 func TestWaitLeaderOfANewProcessShowsNoDeadLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := bubble{time.Now()}
+		c := bubble.Clock(1)
 		store := record.NewMemory(c)
 		backend, _ := process(t, c, store, "dead")
 		if _, err := backend.Acquire(t.Context(), election.Claim{Election: "e", ID: "dead", Nonce: "dead", Lease: tryLease}); err != nil {
