@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -34,10 +33,8 @@ func newScene(t *testing.T, config ...string) *scene {
 // newSceneWith also sets properties of Java, such as that which names a JAAS file.
 func newSceneWith(t *testing.T, properties map[string]string, config ...string) *scene {
 	t.Helper()
-	kind := servers.Conclave()
-	if version, ok := strings.CutPrefix(os.Getenv("APPLICATIONS_SERVER"), "apache-"); ok {
-		kind = servers.Apache(version)
-	}
+	kind, err := servers.Chosen("APPLICATIONS_SERVER")
+	must(t, err)
 	must(t, kind.Install(t.Context()))
 	e, err := servers.NewEnsemble(t.Context(), servers.EnsembleOptions{Kinds: []servers.Kind{kind, kind, kind},
 		Config:     append([]string{"tickTime=1000", "initLimit=10", "syncLimit=4", "maxClientCnxns=0"}, config...),

@@ -123,11 +123,7 @@ func number(t *testing.T, name string, otherwise int64) int64 {
 // start makes an ensemble in which everything can break, and starts a load.
 func (s *storm) start(participants int, o servers.EnsembleOptions) {
 	s.t.Helper()
-	name := os.Getenv("CHAOS_KIND")
-	if name == "" {
-		name = servers.Conclave().Name()
-	}
-	kind, err := servers.Named(name)
+	kind, err := servers.Chosen("CHAOS_KIND")
 	s.must(err)
 	o.Kinds, o.Observers = slices.Repeat([]servers.Kind{kind}, participants+1), []int{participants + 1}
 	o.Config = append(o.Config, "tickTime=250", "initLimit=20", "syncLimit=4", "snapCount=3000", "preAllocSize=1024")

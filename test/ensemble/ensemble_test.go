@@ -4,7 +4,6 @@ package ensemble
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -35,11 +34,7 @@ func kind(t *testing.T, short string) servers.Kind {
 	case "J9":
 		return servers.Apache(servers.Apache39)
 	}
-	name := os.Getenv("ENSEMBLE_GUEST")
-	if name == "" {
-		return servers.Conclave()
-	}
-	guest, err := servers.Named(name)
+	guest, err := servers.Chosen("ENSEMBLE_GUEST")
 	must(t, err)
 	return guest
 }

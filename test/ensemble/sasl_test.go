@@ -65,22 +65,7 @@ func mixtureWithSASL(t *testing.T, properties map[string]string, more ...string)
 	} {
 		t.Run(mix.name, func(t *testing.T) {
 			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, mix.kinds), Properties: properties, Config: append(more, saslRounds[2]...)})
-			s.startUnder(3)
-			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond, StaleAllowed: true})
-			s.await(200)
-			s.startRest()
-			for _, m := range s.e.Members {
-				everyOperation(t, m)
-			}
-			must(t, s.e.Member(3).Kill())
-			s.leader()
-			s.await(200)
-			s.startRest()
-			s.await(200)
-			s.check()
-			if n := s.lost(); n != 0 {
-				t.Errorf("%d sessions were lost", n)
-			}
+			s.inEveryRole()
 		})
 	}
 }

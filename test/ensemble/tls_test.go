@@ -98,6 +98,28 @@ func TestCertificatesChangeUnderLoad(t *testing.T) {
 	}
 }
 
+// inEveryRole has three servers serve clients, with server 3 as the leader, and again after it
+// has died.
+func (s *scene) inEveryRole() {
+	s.t.Helper()
+	s.startUnder(3)
+	s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond, StaleAllowed: true})
+	s.await(200)
+	s.startRest()
+	for _, m := range s.e.Members {
+		everyOperation(s.t, m)
+	}
+	must(s.t, s.e.Member(3).Kill())
+	s.leader()
+	s.await(200)
+	s.startRest()
+	s.await(200)
+	s.check()
+	if n := s.lost(); n != 0 {
+		s.t.Errorf("%d sessions were lost", n)
+	}
+}
+
 // Apache's servers and ours form one ensemble over TLS: as followers, as leaders, and in
 // every role after the leader has died.
 func TestMixturesOverTLS(t *testing.T) {
@@ -109,22 +131,7 @@ func TestMixturesOverTLS(t *testing.T) {
 	} {
 		t.Run(mix.name, func(t *testing.T) {
 			s := newScene(t, servers.EnsembleOptions{Kinds: kinds(t, mix.kinds), Config: secured(t, "sslQuorum=true")})
-			s.startUnder(3)
-			s.work(workload.Options{Writers: 2, Readers: 1, Pause: time.Millisecond, StaleAllowed: true})
-			s.await(200)
-			s.startRest()
-			for _, m := range s.e.Members {
-				everyOperation(t, m)
-			}
-			must(t, s.e.Member(3).Kill())
-			s.leader()
-			s.await(200)
-			s.startRest()
-			s.await(200)
-			s.check()
-			if n := s.lost(); n != 0 {
-				t.Errorf("%d sessions were lost", n)
-			}
+			s.inEveryRole()
 		})
 	}
 }

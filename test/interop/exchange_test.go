@@ -20,14 +20,12 @@ const sessionTimeout = 60 * time.Second
 
 // guest returns the kind of server that is tested against Apache's.
 func guest(t *testing.T) servers.Kind {
-	name := os.Getenv("INTEROP_KIND")
-	if version, ok := strings.CutPrefix(name, "apache-"); ok {
-		return servers.Apache(version)
+	t.Helper()
+	chosen, err := servers.Chosen("INTEROP_KIND")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if name != "" && name != servers.Conclave().Name() {
-		t.Fatalf("INTEROP_KIND=%s: say conclave or apache-VERSION", name)
-	}
-	return servers.Conclave()
+	return chosen
 }
 
 func TestDirectoriesGoFromServerToServer(t *testing.T) {

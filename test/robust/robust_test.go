@@ -3,7 +3,6 @@
 package robust
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +16,12 @@ const sessionTimeout = 60 * time.Second
 
 // kind returns the kind of server under test.
 func kind(t *testing.T) servers.Kind {
-	name := os.Getenv("ROBUST_KIND")
-	if version, ok := strings.CutPrefix(name, "apache-"); ok {
-		return servers.Apache(version)
+	t.Helper()
+	chosen, err := servers.Chosen("ROBUST_KIND")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if name != "" && name != servers.Conclave().Name() {
-		t.Fatalf("ROBUST_KIND=%s: say conclave or apache-VERSION", name)
-	}
-	return servers.Conclave()
+	return chosen
 }
 
 // promises reports whether the kind promises the limits on memory.

@@ -4,6 +4,7 @@ package servers
 
 import (
 	"fmt"
+	"os"
 	"strings"
 )
 
@@ -16,4 +17,17 @@ func Named(name string) (Kind, error) {
 		return Conclave(), nil
 	}
 	return nil, fmt.Errorf("servers: no server %q: say conclave or apache-VERSION, such as apache-%s", name, Apache39)
+}
+
+// Chosen returns the kind that an environment variable names: Conclave if it is not set.
+func Chosen(variable string) (Kind, error) {
+	name := os.Getenv(variable)
+	if name == "" {
+		return Conclave(), nil
+	}
+	kind, err := Named(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	return kind, nil
 }

@@ -118,7 +118,7 @@ func kindsByName(one, ensemble string) ([]servers.Kind, error) {
 	}
 	var kinds []servers.Kind
 	for _, name := range strings.Split(ensemble, ",") {
-		k, err := kindByName(name)
+		k, err := servers.Named(name)
 		if err != nil {
 			return nil, err
 		}
@@ -128,18 +128,6 @@ func kindsByName(one, ensemble string) ([]servers.Kind, error) {
 		return nil, fmt.Errorf("run: an ensemble of two: say three kinds or more, for the first joins the others")
 	}
 	return kinds, nil
-}
-
-// kindByName returns the kind with the given name.
-func kindByName(name string) (servers.Kind, error) {
-	if version, ok := strings.CutPrefix(name, "apache-"); ok {
-		return servers.Apache(version), nil
-	}
-	if name == servers.Conclave().Name() {
-		return servers.Conclave(), nil
-	}
-	return nil, fmt.Errorf("run: unknown kind %q: say conclave or apache-VERSION, such as apache-%s",
-		name, servers.Apache39)
 }
 
 func checkSuites(chosen string) error {
