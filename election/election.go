@@ -142,7 +142,7 @@ type Elector struct {
 	name    string
 	options Options
 
-	teller *teller
+	teller teller
 	served atomic.Bool            // set once the store has served this Elector; see final
 	status atomic.Pointer[Status] // what the last Run did last; nil before the first
 
@@ -163,7 +163,7 @@ func New(backend Backend, name string, options Options) (*Elector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("election %q: %w", name, &invalidError{err})
 	}
-	return &Elector{backend: backend, name: name, options: options, teller: &teller{call: options.OnEvent}}, nil
+	return &Elector{backend: backend, name: name, options: options, teller: newTeller(options.OnEvent)}, nil
 }
 
 // Name returns the name of the election.

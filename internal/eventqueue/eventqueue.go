@@ -10,6 +10,7 @@
 //	               and the next event says how many are missing before it.
 //	eventqueue-E4  Of a Source, a full queue drops events that repeat, and groups from their
 //	               beginning. So the end of a group is delivered if its beginning was.
+//	               A caller of Offer and Skip has to know the groups.
 //
 // It knows nothing about the content of the events.
 package eventqueue
@@ -30,7 +31,7 @@ type Queue[E any] struct {
 
 	mu     sync.Mutex
 	queue  []E
-	left   int           // events of sources that were dropped and not counted yet
+	left   int           // events that were dropped, and that no event says yet
 	idle   chan struct{} // closed when all events are delivered; nil if there are none
 	closed bool
 }
@@ -59,24 +60,42 @@ func (q *Queue[E]) Put(event E) {
 	}
 }
 
-// Source returns the Put of one of several sources, whose events form groups, one after the
-// other: begins reports the first event of a group, and repeats an event that its group may lack.
+// Offer adds an event, unless the queue is full and the event may be missing: that one is
+// dropped and counted. It reports whether the event was added.
+func (q *Queue[E]) Offer(event E, mayMiss bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if mayMiss && len(q.queue) >= q.max {
+		q.left++
+		return false
+	}
+	*q.missed(&event) += q.left
+	q.left = 0
+	q.put(event)
+	return true
+}
+
+// Skip counts an event that was dropped because one before it was.
+func (q *Queue[E]) Skip() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.left++
+}
+
+// Source returns the Put of one of several sources, each with one goroutine at a time, whose
+// events form groups, one after the other: begins reports the first event of a group, and
+// repeats an event that its group may lack.
 func (q *Queue[E]) Source(begins, repeats func(*E) bool) func(E) {
 	left := false // the current group is dropped
 	return func(event E) {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		full := len(q.queue) >= q.max
-		if begins(&event) {
-			left = full
+		switch {
+		case begins(&event):
+			left = !q.Offer(event, true)
+		case left:
+			q.Skip()
+		default:
+			q.Offer(event, repeats(&event))
 		}
-		if left || full && repeats(&event) {
-			q.left++
-			return
-		}
-		*q.missed(&event) += q.left
-		q.left = 0
-		q.put(event)
 	}
 }
 
