@@ -12,6 +12,16 @@ import (
 // fillInFlight is how many creates are in flight during Fill.
 const fillInFlight = 1024
 
+// connect dials the first server, and returns the options with their defaults.
+func connect(ctx context.Context, o Options) (*conn, Options, error) {
+	if err := o.Validate(); err != nil {
+		return nil, o, err
+	}
+	o = o.withDefaults()
+	c, err := o.dial(ctx, o.Addrs[0])
+	return c, o, err
+}
+
 // ensure creates a persistent znode unless it exists.
 func (c *conn) ensure(path string) error {
 	_, err := c.call(&zk.Request{Op: zk.OpCreate, Path: path, ACL: zk.OpenACL()})
@@ -24,11 +34,7 @@ func (c *conn) ensure(path string) error {
 // Fill creates the znodes for Get, Set and Mix: Options.Znodes of Options.DataBytes each,
 // below Options.Prefix. Existing ones are left unchanged.
 func Fill(ctx context.Context, o Options) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	o = o.withDefaults()
-	c, err := o.dial(ctx, o.Addrs[0])
+	c, o, err := connect(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -56,11 +62,7 @@ func Fill(ctx context.Context, o Options) error {
 // the server takes snapshots as in production. It returns the path of the last one. The
 // znodes must not exist yet.
 func Tree(ctx context.Context, o Options, n int) (string, error) {
-	if err := o.Validate(); err != nil {
-		return "", err
-	}
-	o = o.withDefaults()
-	c, err := o.dial(ctx, o.Addrs[0])
+	c, o, err := connect(ctx, o)
 	if err != nil {
 		return "", err
 	}
@@ -100,10 +102,7 @@ func treePath(prefix string, n int) string {
 // Answers asks the first server for the data of one znode, in a new session, and returns
 // nil when it has answered.
 func Answers(ctx context.Context, o Options, path string) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	c, err := o.dial(ctx, o.Addrs[0])
+	c, _, err := connect(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -116,11 +115,7 @@ func Answers(ctx context.Context, o Options, path string) error {
 
 // Clean deletes Options.Prefix and everything below it.
 func Clean(ctx context.Context, o Options) error {
-	if err := o.Validate(); err != nil {
-		return err
-	}
-	o = o.withDefaults()
-	c, err := o.dial(ctx, o.Addrs[0])
+	c, o, err := connect(ctx, o)
 	if err != nil {
 		return err
 	}
