@@ -39,29 +39,9 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	type answer struct {
-		socket net.Conn
-		from   int
-		err    error
-	}
 	answers := make(chan answer)
 	for i, a := range addresses {
-		d.tasks.Go(func() {
-			for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
-				socket, err := d.one(ctx, a)
-				select {
-				case answers <- answer{socket, i, err}:
-				case <-ctx.Done():
-					if err == nil {
-						socket.Close() // the second connection is not needed
-					}
-					return
-				}
-				if err == nil || !sleep(ctx, pause, nil) {
-					return
-				}
-			}
-		})
+		d.tasks.Go(func() { d.try(ctx, i, a, answers) })
 	}
 	failed := make([]error, len(addresses))
 	for slices.Contains(failed, nil) {
@@ -76,6 +56,31 @@ func (d dialer) first(ctx context.Context, addresses []peerwire.Address) (net.Co
 		}
 	}
 	return nil, peerwire.Address{}, errors.Join(failed...)
+}
+
+// answer is what came of one attempt at an address.
+type answer struct {
+	socket net.Conn
+	from   int // which address it was
+	err    error
+}
+
+// try tries one address until it answers or the context ends, because another was faster.
+func (d dialer) try(ctx context.Context, from int, a peerwire.Address, answers chan<- answer) {
+	for pause := pauseMin; ; pause = min(2*pause, pauseMax) {
+		socket, err := d.one(ctx, a)
+		select {
+		case answers <- answer{socket, from, err}:
+		case <-ctx.Done():
+			if err == nil {
+				socket.Close() // the second connection is not needed
+			}
+			return
+		}
+		if err == nil || !sleep(ctx, pause, nil) {
+			return
+		}
+	}
 }
 
 func (d dialer) one(ctx context.Context, a peerwire.Address) (net.Conn, error) {
