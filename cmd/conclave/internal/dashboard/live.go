@@ -160,36 +160,78 @@ func (s *stream) taken(f *follower) int {
 	return lost
 }
 
-// events sends the streams that the query "of" names, as server-sent events of these names.
-// An event "lost" says how many of a stream were dropped.
-func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
-	type part struct {
-		name string
-		*stream
-		*follower
+// part is one of the streams of an answer. Its events come as server-sent events of its name.
+type part struct {
+	name string
+	*stream
+	*follower
+}
+
+// sent is a server-sent event.
+type sent struct {
+	name string
+	text []byte
+}
+
+// parts follows the streams that the query "of" names. It returns false if it has refused the
+// request; what it follows by then has to be unfollowed, too.
+func (d *Dashboard) parts(w http.ResponseWriter, r *http.Request) (parts []part, ok bool) {
+	for name := range strings.SplitSeq(r.URL.Query().Get("of"), ",") {
+		s := d.streams[name]
+		if s == nil {
+			refuse(w, http.StatusBadRequest, fmt.Sprintf("there is no stream %q", name), "write of=look,elections, and log where about says that there is one")
+			return parts, false
+		}
+		if slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
+			refuse(w, http.StatusBadRequest, fmt.Sprintf("%q is named twice", name), "name each stream once")
+			return parts, false
+		}
+		f := s.follow()
+		if f == nil {
+			refuse(w, http.StatusServiceUnavailable, "the server ends", "")
+			return parts, false
+		}
+		parts = append(parts, part{name, s, f})
 	}
-	var parts []part
+	return parts, true
+}
+
+// bring passes the events of a stream on, in order, until the context ends. An event "lost" says
+// how many were dropped.
+func (p part) bring(ctx context.Context, merged chan<- sent) {
+	pass := func(e sent) bool {
+		select {
+		case merged <- e:
+			return true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	for {
+		select {
+		case text := <-p.events:
+			if lost := p.taken(p.follower); lost > 0 && !pass(sent{"lost", fmt.Appendf(nil, `{"of":%q,"events":%d}`, p.name, lost)}) {
+				return
+			}
+			if !pass(sent{p.name, text}) {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// events sends the streams that the query "of" names.
+func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
+	parts, ok := d.parts(w, r)
 	defer func() {
 		for _, p := range parts {
 			p.unfollow(p.follower)
 		}
 	}()
-	for name := range strings.SplitSeq(r.URL.Query().Get("of"), ",") {
-		s := d.streams[name]
-		if s == nil {
-			refuse(w, http.StatusBadRequest, fmt.Sprintf("there is no stream %q", name), "write of=look,elections, and log where about says that there is one")
-			return
-		}
-		if slices.ContainsFunc(parts, func(p part) bool { return p.name == name }) {
-			refuse(w, http.StatusBadRequest, fmt.Sprintf("%q is named twice", name), "name each stream once")
-			return
-		}
-		f := s.follow()
-		if f == nil {
-			refuse(w, http.StatusServiceUnavailable, "the server ends", "")
-			return
-		}
-		parts = append(parts, part{name, s, f})
+	if !ok {
+		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
@@ -202,39 +244,13 @@ func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
 	if !send("begin", []byte("{}")) {
 		return
 	}
-	// One goroutine for each stream delivers its events here, in order.
-	type event struct {
-		name string
-		text []byte
-	}
-	merged := make(chan event)
+	merged := make(chan sent)
 	var bringing sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
 	defer bringing.Wait()
 	defer cancel()
 	for _, p := range parts {
-		bringing.Go(func() {
-			for {
-				select {
-				case text := <-p.events:
-					if lost := p.taken(p.follower); lost > 0 {
-						note := fmt.Appendf(nil, `{"of":%q,"events":%d}`, p.name, lost)
-						select {
-						case merged <- event{"lost", note}:
-						case <-ctx.Done():
-							return
-						}
-					}
-					select {
-					case merged <- event{p.name, text}:
-					case <-ctx.Done():
-						return
-					}
-				case <-ctx.Done():
-					return
-				}
-			}
-		})
+		bringing.Go(func() { p.bring(ctx, merged) })
 	}
 	alive := time.NewTicker(aliveTime)
 	defer alive.Stop()
