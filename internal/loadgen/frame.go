@@ -54,7 +54,7 @@ type source struct {
 // newSource prepares the requests of connection conn. It creates znodes below parent.
 func newSource(o *Options, conn int, parent string) *source {
 	data := payload(o.DataBytes)
-	s := &source{znodes: o.Znodes, state: o.Seed + uint64(conn)*0x9E3779B97F4A7C15 + 1,
+	s := &source{znodes: o.Znodes, state: uint64(conn)*0x9E3779B97F4A7C15 + 1,
 		read:  newTemplate(zk.Request{Op: zk.OpGetData, Path: dataPath(o.Prefix)}),
 		write: newTemplate(zk.Request{Op: zk.OpSetData, Path: dataPath(o.Prefix), Data: data, Version: -1})}
 	switch o.Workload {

@@ -73,9 +73,6 @@ type Options struct {
 
 	// Prefix is the znode above everything that is created; default "/bench".
 	Prefix string
-
-	// Seed determines the order in which znodes are visited.
-	Seed uint64
 }
 
 // withDefaults fills in what was left out.

@@ -35,7 +35,7 @@ func (p *Peer) choose(peer zk.Zxid) plan {
 		return plan{mode: KindTrunc, target: high}
 	case low <= peer && peer <= high:
 		return p.walk(committed, peer, high)
-	case peer < low && !p.opts.NoLogSync:
+	case peer < low:
 		return plan{target: low}
 	}
 	return plan{mode: KindSnap}

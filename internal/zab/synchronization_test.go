@@ -111,13 +111,6 @@ func TestNobodyIsToldToTruncateWhereNoRecordIs(t *testing.T) {
 	}
 }
 
-func TestWithoutLogSyncALearnerBehindTheMemoryGetsASnapshot(t *testing.T) {
-	s := newSoloOf(t, zab.Options{NoLogSync: true}, stored(z(1, 4), z(1, 5)))
-	s.leads()
-	s.step(up(3), hello(3, 1))
-	s.want("link 3 <- SNAP 1.5; send-snapshot 1.5 link 3; link 3 <- NEWLEADER epoch=2", ackEpoch(3, z(1, 2), 1))
-}
-
 func TestSessionsArePassedBetweenLearnerAndLeader(t *testing.T) {
 	s := newSolo(t, stored())
 	s.leads()

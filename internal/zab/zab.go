@@ -83,7 +83,6 @@ type Options struct {
 	HistoryBytes  int64 // and at most this many bytes of them; the limit of a DIFF from memory, too; 0 is 64 MiB
 	CounterMax    uint32
 	ForceSnapshot bool      // every learner gets SNAP
-	NoLogSync     bool      // the log on disk is not read for learners
 	OneByOne      bool      // no link is cumulative, as with Apache servers: for proofs
 	Met           func(Row) // for proofs: called for each row of the tables that has a handler and is used; nil in production
 	Masters       bool      // a follower serves observers, and an observer connects to such followers

@@ -31,9 +31,6 @@ type Member struct {
 	// Dir contains zoo.cfg, the data directory and the log of the process.
 	Dir string
 
-	// Data, if set, is the data directory, instead of a directory in Dir.
-	Data string
-
 	// Disk, if set, controls the process's syncs.
 	Disk *Disk
 
@@ -49,12 +46,7 @@ type Member struct {
 type link struct{ quorum, election int }
 
 // DataDir returns the member's data directory.
-func (m *Member) DataDir() string {
-	if m.Data != "" {
-		return m.Data
-	}
-	return filepath.Join(m.Dir, "data")
-}
+func (m *Member) DataDir() string { return filepath.Join(m.Dir, "data") }
 
 func (m *Member) oracleFile() string { return filepath.Join(m.Dir, "oracle") }
 

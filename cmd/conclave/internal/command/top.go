@@ -108,12 +108,9 @@ func (v *topping) run(c *cobra.Command, _ []string) error {
 	}
 	screen := newTopScreen(ctx, o, v.interval, order)
 	screen.saw(first)
-	last, err := tea.NewProgram(screen, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
+	_, err = tea.NewProgram(screen, tea.WithContext(ctx), tea.WithoutSignalHandler()).Run()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
-	}
-	if s, ok := last.(*topScreen); ok && err == nil {
-		err = s.failed
 	}
 	return err
 }

@@ -33,7 +33,6 @@ type topScreen struct {
 	height      int
 	focus       int // the list that keys move
 	from        [lists]int
-	failed      error
 }
 
 // Lists of the screen.
