@@ -52,14 +52,14 @@ func (s *saver) take() (inForce, next *ensemble.Config) {
 }
 
 // runSaver saves until it is ended. If a configuration is not saved, the server starts with an
-// older one, and learns of the newer one from its peers.
+// older one, and learns of the newer one from its own data or from its peers.
 func (s *Server) runSaver() {
 	save := func(c *ensemble.Config, next bool) {
 		if c == nil || s.cfg.SaveEnsemble == nil {
 			return
 		}
 		if err := s.cfg.SaveEnsemble(c, next); err != nil {
-			s.cfg.Logger.Error("the configuration was not saved: this server starts with the older one next time", "error", err)
+			s.cfg.Logger.Error("the configuration was not saved: its file still has an older one, and a start learns the newer one from the data or from the other servers", "error", err)
 		}
 	}
 	for open := true; open; {
