@@ -75,7 +75,7 @@ func newCrowd(t *testing.T, observed, led int) *crowd {
 		if err := backend.Close(); err != nil {
 			t.Error(err)
 		}
-		if queries, polls := s.queries.Load(), s.polls.Load(); queries != 0 || polls != 0 {
+		if queries, polls := s.asking.Load(), s.polling.Load(); queries != 0 || polls != 0 {
 			t.Errorf("at the end %d blocking queries and %d polls are counted", queries, polls)
 		}
 	}
@@ -146,7 +146,7 @@ func TestWaiterThatPollsSeesThatItsTurnHasCome(t *testing.T) {
 		w := newWaiting(t, 2)
 		defer w.end()
 		e := w.waiters[0].(*entry)
-		e.store.queries.Store(queriesOfWaiters)
+		e.store.asking.Store(queriesOfWaiters)
 		w.stands(t, 0, queue.Queued)
 		began := time.Now()
 		time.AfterFunc(2*time.Second, func() {

@@ -25,7 +25,7 @@ type store struct {
 	life    context.Context // ends with close
 	end     context.CancelFunc
 
-	queries, polls atomic.Int64 // how many blocking queries are open, and how much is polled instead
+	asking, polling atomic.Int64 // how many blocking queries are open, and how many waits poll instead
 }
 
 // Traits returns what Consul promises.

@@ -62,7 +62,6 @@ const (
 // queries wait for changes of some keys, until end: each with a blocking query of its own, or by
 // polling if the store has too many.
 type queries struct {
-	keys  []watched
 	news  chan error // from each task at most once: a key may have changed, or its task has failed
 	stop  context.CancelFunc
 	tasks sync.WaitGroup
@@ -72,15 +71,15 @@ type queries struct {
 // then, it polls.
 func (s *store) ask(ctx context.Context, most int64, keys ...watched) *queries {
 	ctx, stop := context.WithCancel(ctx)
-	q := &queries{keys: keys, news: make(chan error, len(keys)), stop: stop}
-	if n := int64(len(keys)); s.queries.Add(n) > most {
-		s.queries.Add(-n)
-		q.tasks.Go(func() { s.poll(ctx, q) })
+	q := &queries{news: make(chan error, len(keys)), stop: stop}
+	if n := int64(len(keys)); s.asking.Add(n) > most {
+		s.asking.Add(-n)
+		q.tasks.Go(func() { s.poll(ctx, keys, q.news) })
 		return q
 	}
 	for _, k := range keys {
 		q.tasks.Go(func() {
-			defer s.queries.Add(-1)
+			defer s.asking.Add(-1)
 			for ctx.Err() == nil {
 				changed, err := s.changed(ctx, &k, k.index, queryLimit)
 				if changed || err != nil {
@@ -93,22 +92,22 @@ func (s *store) ask(ctx context.Context, most int64, keys ...watched) *queries {
 	return q
 }
 
-// poll reads the keys now and then.
-func (s *store) poll(ctx context.Context, q *queries) {
-	s.polls.Add(1)
-	defer s.polls.Add(-1)
+// poll reads the keys now and then, until one may have changed.
+func (s *store) poll(ctx context.Context, keys []watched, news chan<- error) {
+	s.polling.Add(1)
+	defer s.polling.Add(-1)
 	for {
-		timer := time.NewTimer(max(pollPause, time.Duration(s.polls.Load())*pollShare))
+		timer := time.NewTimer(max(pollPause, time.Duration(s.polling.Load())*pollShare))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return
 		}
-		for i := range q.keys {
-			changed, err := s.changed(ctx, &q.keys[i], 0, answerLimit)
+		for i := range keys {
+			changed, err := s.changed(ctx, &keys[i], 0, answerLimit)
 			if changed || err != nil {
-				q.news <- err
+				news <- err
 				return
 			}
 		}
