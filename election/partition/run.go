@@ -88,14 +88,16 @@ func (r *run) loop(ctx context.Context) error {
 	r.watch(watching)
 	ended, leaving := ctx.Done(), r.member.leaving
 	for {
+		began := time.Now()
 		timer := r.decide()
+		rest := restFactor * time.Since(began)
 		if r.stopping && r.active == 0 {
 			break
 		}
 		select {
 		case report := <-r.reports:
 			report()
-			r.drain()
+			r.gather(rest)
 		case <-ended:
 			ended = nil
 			r.stop(context.Cause(ctx))
@@ -115,8 +117,29 @@ func (r *run) loop(ctx context.Context) error {
 	return r.err
 }
 
-// drain handles all reports that have arrived, so that one decision is enough for them.
-func (r *run) drain() {
+// A decision looks at all partitions, and when a group starts, each of them has reports. So after
+// a report that follows a decision, further ones are gathered for restFactor times as long as that
+// decision took. Below restLeast this is not worth a timer.
+const (
+	restFactor = 4
+	restLeast  = time.Millisecond
+)
+
+// gather handles all reports that have arrived or arrive during the rest, so that one decision is
+// enough for them.
+func (r *run) gather(rest time.Duration) {
+	if rest >= restLeast {
+		timer := time.NewTimer(rest)
+		defer timer.Stop()
+		for over := false; !over; {
+			select {
+			case report := <-r.reports:
+				report()
+			case <-timer.C:
+				over = true
+			}
+		}
+	}
 	for {
 		select {
 		case report := <-r.reports:
