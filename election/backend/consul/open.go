@@ -90,7 +90,8 @@ type Options struct {
 // (limits.http_max_conns_per_client). A waiter has one all the time, the first waiter, the leader
 // and an observer have two each, and each needs another one for a moment when it renews or reads. A
 // backend that would have more than 96 all the time polls instead, every second or, if it polls
-// more than 50 elections, all of them 50 times a second.
+// more than 50 elections, all of them 50 times a second. If a process has hundreds of elections,
+// limit MaxConnsPerHost of the client's transport, as Open does.
 func New(client *api.Client, options Options) *queue.Backend {
 	s := newStore(client, options)
 	return queue.New(s, queue.Options{Close: s.close})
@@ -122,6 +123,7 @@ func (s *store) close(bool) error {
 // connects on first use.
 func Open(_ context.Context, address string) (election.Backend, func() error, error) {
 	config := api.DefaultConfig()
+	config.Transport.MaxConnsPerHost, config.Transport.MaxIdleConnsPerHost = connectionsMax, connectionsMax-queriesOfWaiters
 	options, err := parse(address, config)
 	if err != nil {
 		return nil, nil, form.Refuse(address, err)
@@ -133,6 +135,11 @@ func Open(_ context.Context, address string) (election.Backend, func() error, er
 	b := New(client, options)
 	return b, b.Close, nil
 }
+
+// connectionsMax is how many connections a client of Open has at most: those of blocking queries,
+// and some for what is answered at once, which waits for one of them. The agent would refuse some
+// of the first reads of hundreds of elections otherwise.
+const connectionsMax = queriesOfWaiters + 32
 
 // form describes the URLs.
 var form = storeurl.Form{Backend: "consul", Schemes: []string{"consul"}, Example: "consul://127.0.0.1:8500",
