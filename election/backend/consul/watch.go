@@ -86,6 +86,7 @@ func (s *store) ask(ctx context.Context, most int64, keys ...watched) *queries {
 					q.news <- err
 					return
 				}
+				queue.Pause(ctx) // for a key that does not exist, some servers answer at each write beside it
 			}
 		})
 	}
