@@ -71,31 +71,40 @@ func TestPauseOfTheProcessIsNoHangingDisk(t *testing.T) {
 	}
 }
 
+// hangs returns a server on whose disk an operation of this kind has taken very long, and its log.
+func hangs(t *testing.T, kind replica.DiskKind, logDir string) (s *Server, log *awaittest.Log) {
+	t.Helper()
+	now := clock.NewManual(0)
+	var slow atomic.Bool
+	disk := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(vfs.Op) error {
+		if slow.Load() {
+			for range 2 * stalledTicks {
+				now.Advance(stalledTime)
+				s.tellStalled()
+			}
+		}
+		return nil
+	}}
+	log = &awaittest.Log{}
+	var err error
+	s, err = New(testConfig(disk, func(c *Config) {
+		c.DataLogDir, c.Clock, c.Logger = logDir, now, slog.New(slog.NewTextHandler(log, nil))
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow.Store(true)
+	if _, err := s.do(&diskWork{DiskOp: replica.DiskOp{Kind: kind, Epoch: 1}}); err != nil {
+		t.Error(err)
+	}
+	slow.Store(false)
+	return s, log
+}
+
 // What reads or writes the whole state may take long with a disk that works.
 func TestLongOperationIsNoHangingDisk(t *testing.T) {
 	for kind, want := range map[replica.DiskKind]bool{replica.DiskSetAccepted: true, replica.DiskReload: false} {
-		var s *Server
-		now, log := clock.NewManual(0), &awaittest.Log{}
-		var slow atomic.Bool
-		disk := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(vfs.Op) error {
-			if slow.Load() {
-				for range 2 * stalledTicks {
-					now.Advance(stalledTime)
-					s.tellStalled()
-				}
-			}
-			return nil
-		}}
-		var err error
-		s, err = New(testConfig(disk, func(c *Config) { c.Clock, c.Logger = now, slog.New(slog.NewTextHandler(log, nil)) }))
-		if err != nil {
-			t.Fatal(err)
-		}
-		slow.Store(true)
-		if _, err := s.do(&diskWork{DiskOp: replica.DiskOp{Kind: kind, Epoch: 1}}); err != nil {
-			t.Error(err)
-		}
-		slow.Store(false)
+		s, log := hangs(t, kind, "")
 		s.close()
 		if got := strings.Contains(log.String(), "the disk hangs"); got != want {
 			t.Errorf("operation %v: said %v, want %v\n%s", kind, got, want, log)
@@ -106,30 +115,7 @@ func TestLongOperationIsNoHangingDisk(t *testing.T) {
 // With dataLogDir, the epochs are on another disk than the log. What is said names the directory whose disk it is.
 func TestDiskThatHangsIsNamed(t *testing.T) {
 	for kind, epochs := range map[replica.DiskKind]bool{replica.DiskSetAccepted: true, replica.DiskEndAlone: false} {
-		var s *Server
-		now, log := clock.NewManual(0), &awaittest.Log{}
-		var slow atomic.Bool
-		disk := &vfs.Faulty{Disk: vfs.NewMem(), Before: func(vfs.Op) error {
-			if slow.Load() {
-				for range 2 * stalledTicks {
-					now.Advance(stalledTime)
-					s.tellStalled()
-				}
-			}
-			return nil
-		}}
-		var err error
-		s, err = New(testConfig(disk, func(c *Config) {
-			c.DataLogDir, c.Clock, c.Logger = "/log", now, slog.New(slog.NewTextHandler(log, nil))
-		}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		slow.Store(true)
-		if _, err := s.do(&diskWork{DiskOp: replica.DiskOp{Kind: kind, Epoch: 1}}); err != nil {
-			t.Error(err)
-		}
-		slow.Store(false)
+		s, log := hangs(t, kind, "/log")
 		s.disk.stalled.end()
 		s.tellStalled()
 		s.close()
